@@ -153,7 +153,7 @@ def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit):
     module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, ascent_fraction=0.5))
     plain = Module(SAM)
-    with pytest.warns(UserWarning, match="total_steps: GapSAM was told 20, and this run has 4"):
+    with pytest.warns(UserWarning, match="total_steps: GapSAM expects 20, but this run has 4"):
         trainer = fit(module, 3, max_epochs=1)
     means = [sum(plain.loss_of(b).item() for b in step) / len(step) for step in steps_of(3)]
     told = [(1 - 0.5) ** i for i in range(4)]
@@ -168,7 +168,7 @@ def steps_of(micro):
 
 def test_a_run_that_ends_before_its_first_probe_is_told(fit):
     module = Module(lambda m: SAM(base(m), m, when=range(50, 60)))
-    with pytest.warns(UserWarning, match="when: it has none of the 11 steps of this run, so no ascent step"):
+    with pytest.warns(UserWarning, match="when: contains none of the 11 steps of this run: no ascent step"):
         fit(module, max_epochs=1)
 
 
@@ -268,7 +268,7 @@ def test_what_cannot_work_is_refused(fit):
         fit(Skips(share))
     with (
         pytest.warns(match="dataloader_iter"),
-        pytest.raises(ValueError, match="training_step: expected one that is given its batch"),
+        pytest.raises(ValueError, match="training_step: expected one that takes a batch"),
     ):
         fit(Fetches(share))
 
@@ -282,6 +282,6 @@ def test_an_unknown_monitor_is_refused_before_the_first_step_and_a_missing_one_i
     assert not module.told
     with (
         pytest.warns(UserWarning, match="monitor: GapSAM has no validation data"),
-        pytest.warns(UserWarning, match="validation: no loss was told in half of the run"),
+        pytest.warns(UserWarning, match="validation: no loss was recorded in half of the run"),
     ):
         fit(other)

@@ -237,8 +237,8 @@ def test_what_is_missing_is_said_before_the_first_step(trainer):
     model = network()
     run = trainer(model, GapSAM(base(model), model, None, total_steps=100, ascent_fraction=0.5), max_steps=20)
     with (
-        pytest.warns(UserWarning, match="total_steps: GapSAM was told 100, and this run has 20"),
-        pytest.warns(UserWarning, match="validation: GapSAM has none, and is told no loss"),
+        pytest.warns(UserWarning, match="total_steps: GapSAM expects 100, but this run has 20"),
+        pytest.warns(UserWarning, match="validation: GapSAM has no data and gets no loss"),
     ):
         run.train()
 

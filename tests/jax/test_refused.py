@@ -43,7 +43,7 @@ def test_what_belongs_to_the_eager_engine_is_refused_by_name(name, value):
 
 
 def test_the_engine_has_a_name_and_double_precision_is_switched_on():
-    with jax.enable_x64(False), pytest.raises(TypeError, match="x0: float64 is asked for"):
+    with jax.enable_x64(False), pytest.raises(TypeError, match="x0: got float64, which is disabled"):
         sj.minimize(square, np.ones(2))
     with pytest.raises(ValueError, match="engine: 'cuda' is not known"):
         st.minimize(square, X, engine="cuda")  # pyright: ignore[reportArgumentType]
@@ -72,7 +72,7 @@ def test_a_value_of_less_precision_than_the_start():
     ("x0", "given", "said"),
     [
         ([[1.0, 2.0], [3.0]], {}, "x0: expected an array"),
-        (np.zeros((0, 2), np.float32), {}, "x0: expected points that are not empty"),
+        (np.zeros((0, 2), np.float32), {}, "x0: expected non-empty points"),
         ({}, {}, "x0: expected a point"),
         ((np.zeros((2, 3), "f4"), np.zeros(4, "f4")), {"batch": True}, "x0: expected one leading"),
         (X, {"bounds": [(1.0, 0.0), (0.0, 1.0)]}, "bounds: expected low <= high"),

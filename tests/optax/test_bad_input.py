@@ -32,13 +32,12 @@ STRENGTHS = {
     "rho: expected a number, 0 or more, or a schedule, got -1.0": {"rho": -1.0},
     "lam: expected a finite number, or a schedule, got nan": {"lam": float("nan")},
     "ratio: expected a number or a schedule of the step, got '0.3'": {"ratio": "0.3"},
-    "step: rho is a schedule, so pass the number of the step, step=…; got None": {"rho": lambda k: 0.1},
+    "step: rho is a schedule, so pass the step number, step=…; got None": {"rho": lambda k: 0.1},
     "ascent_fraction: expected a part of the batch, above 0 and at most 1, got 0": RHO | NONE,
     "ascent_fraction: expected 1, as lam needs two gradients of one batch": {"lam": 1} | PART,
-    "batch_argnums: expected places after the parameters', 1 or more; got 0": RHO | {"batch_argnums": 0},
-    "batch_argnums: expected places of arguments that are passed by place, got [1] for 1 arguments": RHO
-    | PART,
-    "loss: expected a pair, the loss and aux, as has_aux=True says; got an array": RHO | {"has_aux": True},
+    "batch_argnums: expected indices after the parameters', 1 or more; got 0": RHO | {"batch_argnums": 0},
+    "batch_argnums: expected indices of positional arguments, got [1] for 1 arguments": RHO | PART,
+    "loss: expected a pair, the loss and aux, since has_aux=True; got an array": RHO | {"has_aux": True},
     "mask: expected a tree of booleans like the parameters": RHO | {"mask": {"v": True}},
     "mask: expected at least one parameter to perturb, got none": RHO | {"mask": False},
     "mask: expected True or False for each parameter, got 'all'": RHO | {"mask": "all"},
@@ -46,10 +45,10 @@ STRENGTHS = {
 }
 CALLS = {
     "loss: expected a callable that returns one number, got 1": (1, P),
-    "loss: expected one number, got a tuple of 2; if it returns more, say has_aux=True": (pair, P),
+    "loss: expected one number, got a tuple of 2; if it returns more, set has_aux=True": (pair, P),
     "loss: expected one real number, such as the mean over the batch; got an array": (lambda x: x, P),
     "params: expected arrays of real numbers, got an array of int32 at ['n']": (square, {"w": P, "n": WHOLE}),
-    "params: expected arrays of real numbers, got 'relu' at [1]; split it off, by equinox": (
+    "params: expected arrays of real numbers, got 'relu' at [1]; split it off, with equinox": (
         square,
         [P, "relu"],
     ),
@@ -59,7 +58,7 @@ CALLS = {
 }
 TRANSFORMATIONS = {
     "params: expected arrays of real numbers, got an array of complex64": lambda: so.sam(SGD, 1).init(P + 1j),
-    "base: expected a transformation of optax, such as optax.adam(1e-3)": lambda: so.sam(optax.sgd, 0.1),
+    "base: expected an optax transformation, such as optax.adam(1e-3)": lambda: so.sam(optax.sgd, 0.1),
     "base: expected a transformation with one momentum": lambda: so.msam(SGD).init(P),
     "grad_fn: expected a function of the parameters that returns the gradient of the batch, got": lambda: (
         update(P)
@@ -71,8 +70,8 @@ TRANSFORMATIONS = {
         50, gate=(1, 0)
     ),
     "loss: expected the mean validation loss, one number; got shape (2,)": lambda: tell(gap(50).init(P), P),
-    "state: expected one that holds the state of gap_sam, got none": lambda: tell(SGD.init(P), 1.0),
-    "state: expected one that holds the state of one msam, got 0 of": lambda: so.eval_params(SGD.init(P), P),
+    "state: expected one that contains a gap_sam state, got none": lambda: tell(SGD.init(P), 1.0),
+    "state: expected one that contains one msam state, got 0 of": lambda: so.eval_params(SGD.init(P), P),
 }
 
 

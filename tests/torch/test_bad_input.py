@@ -38,8 +38,8 @@ REFUSED = {
         MODEL.parameters(), base_optimizer=SGD, lr=0.1
     ),
     "model: expected the network that base trains": lambda: SAM(SGD(Net().parameters()), MODEL),
-    "base: LBFGS makes passes of its own": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
-    "base: SAM makes passes of its own": lambda: SAM(SAM(BASE, MODEL), MODEL),
+    "base: LBFGS runs its own passes": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
+    "base: SAM runs its own passes": lambda: SAM(SAM(BASE, MODEL), MODEL),
     "base: expected an optimizer with momentum": lambda: MSAM(BASE, MODEL),
     "base: expected one `maximize`": lambda: SAM(other(maximize=True), MODEL),
     "meta device": lambda: SAM(SGD(nn.Linear(1, 1, device="meta").parameters()), MODEL),
@@ -58,7 +58,7 @@ REFUSED = {
     ),
     "every: expected a whole number, 2 or more": lambda: GapSAM(BASE, MODEL, None, 50, every=1),
     "validation: .* read again": lambda: GapSAM(BASE, MODEL, iter([(X, Y)]), 50),
-    "a copy of SAM would move the old network": lambda: copy.deepcopy(SAM(BASE, MODEL)),
+    "a copy of SAM would train the old network": lambda: copy.deepcopy(SAM(BASE, MODEL)),
     r"step_on\(loss_of, \*batch\).*opt.own": lambda: SAM(BASE, MODEL).step(),
     "passes: expected a batch": lambda: list(SAM(BASE, MODEL).passes()),
 }
@@ -125,25 +125,25 @@ STEP = {
     r"a SAM is in the middle of a step of the same network; .*SAM\(\[a, b\], model\)": nested,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),
-    "batch: found tensors of 5 and 16 rows": lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
-    "batch: cannot cut a ragged PackedS": lambda m: next(share(m).passes(pack_sequence([X[0], X[1]]))),
-    "batch: cannot cut a ragged Tensor": lambda m: next(share(m).passes(X.to_sparse())),
+    "found tensors with 5 and 16 rows": lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
+    "batch: cannot slice a ragged PackedS": lambda m: next(share(m).passes(pack_sequence([X[0], X[1]]))),
+    "batch: cannot slice a ragged Tensor": lambda m: next(share(m).passes(X.to_sparse())),
     r"loss: expected one number in a tensor, the mean over the batch; got a tensor of shape \(16, 2\)":
         lambda m: plain(m).step_on(lambda x, y: (m(x) - y).square(), X, Y),
     "loss: .*got 1.0": lambda m: plain(m).step_on(lambda x, y: 1.0, X, Y),
     r"loss: .*shape \(16, 2\)": lambda m: plain(m).step(lambda: (mse(m).backward(), m(X))[1]),
-    "record_loss: expected one loss a pass, got two": lambda m: by_passes(opt := plain(m), twice(opt)),
-    r"the closure must ask for its part of the batch: x, y = opt.part\(\(x, y\)\)":
+    "record_loss: expected one loss per pass, got two": lambda m: by_passes(opt := plain(m), twice(opt)),
+    r"the closure must select its part of the batch: x, y = opt.part\(\(x, y\)\)":
         lambda m: share(m).step(uncut(m)),
-    r"gave no gradient: call backward\(\)": lambda m: by_passes(plain(m), lambda loss: None),
-    r"tell the loss of each pass, opt.record_loss\(loss\)":
+    r"produced no gradient: call backward\(\)": lambda m: by_passes(plain(m), lambda loss: None),
+    r"call opt.record_loss\(loss\) for each pass":
         lambda m: by_passes(gap(m), lambda loss: loss.backward()),
     "validation: expected at least one example, got none": lambda m: watch(m, []),
     "validation: expected a finite loss": lambda m: watch(m, (X * math.nan, Y)),
     "validation: expected a callable, a batch, or an iterable of batches; got 0.7": lambda m: watch(m, 0.7),
     r"validation: expected the mean loss, or a loss for each.*\(16, 2\)": lambda m: watch(m, lambda: m(X)),
-    "validation: expected batches that loss_of takes .*ndarray": lambda m: watch(m, (X.numpy(), Y.numpy())),
-    "validation: expected batches that loss_of takes .*'y'": lambda m: watch(m, ({"x": X}, {"y": Y})),
+    "validation: expected batches that loss_of accepts.*ndarray": lambda m: watch(m, (X.numpy(), Y.numpy())),
+    "validation: expected batches that loss_of accepts.*'y'": lambda m: watch(m, ({"x": X}, {"y": Y})),
     "validation: .*meta": lambda m: watch(m, (X.to("meta"), Y.to("meta"))),
     "rho: expected a finite number at step 0":
         lambda m: LOOPS["step_on"](plain(m, rho=lambda k: -1.0), m),
@@ -164,12 +164,12 @@ def test_a_share_of_one_example_is_two_and_one_is_told(loop):
     """BatchNorm cannot take one example."""
     model = Net(norm=True)
     opt = SAM(SGD(model.parameters(), lr=0.1), model, ascent_fraction=1 / 16)
-    with pytest.warns(UserWarning, match=r"ascent_fraction: 0\.0625 of 16 examples is 1; it takes 2"):
+    with pytest.warns(UserWarning, match=r"ascent_fraction: 0\.0625 of 16 examples is 1; using 2"):
         LOOPS[loop](opt, model)
     for _ in range(2):  # it is said once: another warning would be an error here
         LOOPS[loop](opt, model)
     assert opt.report().gradients == 3 * (1 + 2 / 16)
-    with pytest.warns(UserWarning, match="it takes 2"):
+    with pytest.warns(UserWarning, match="using 2"):
         make("share", model).step_on(lambda x: mse(model, x, Y[: len(x)]), X[:4])
 
 
@@ -243,9 +243,7 @@ def test_a_run_without_an_ascent_step_says_why():
         model = Net()
         opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda m=held_out: m, 30, ascent_fraction=1 / 4)
         assert f"no ascent step: {words}" in taken(opt, 20)[1]
-    assert (
-        "no ascent step: `when` has none of the first 5 steps" in taken(plain(Net(), when=range(9, 99)), 5)[1]
-    )
+    assert "`when` contains none of the first 5 steps" in taken(plain(Net(), when=range(9, 99)), 5)[1]
     assert "no ascent step" not in taken(plain(Net()), 5)[1]
 
 
@@ -271,7 +269,7 @@ def test_states_of_others_are_refused_by_name():
     assert opt.report().steps == 1
     state = gap(model).state_dict()
     assert set(state["steepen"]["means"]) >= {"training", "validation", "rise"}
-    with pytest.warns(UserWarning, match="total_steps: the state is of a run of 50 steps, and this has 60"):
+    with pytest.warns(UserWarning, match="the state is of a run of 50 steps, but this one has 60"):
         GapSAM(SGD(model.parameters()), model, None, 60).load_state_dict(state)
 
 

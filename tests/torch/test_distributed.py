@@ -239,7 +239,7 @@ def saved(model, opt):
 @check
 def refusals(rank):
     model = wrapped("ddp")
-    with pytest.raises(RuntimeError, match=r"save the state of opt.base, and opt.own beside it"):
+    with pytest.raises(RuntimeError, match=r"save the states of both opt.base and opt.own"):
         states.get_optimizer_state_dict(model, optimizer("CGD", model))
 
 

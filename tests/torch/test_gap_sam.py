@@ -130,7 +130,7 @@ def test_the_gate_opens_where_training_no_longer_has_a_fifth_of_the_loss(trainin
     assert opt.report().opening * (opt.report().gap > 0) == pytest.approx(opening, abs=1e-5)
     assert opt.perturbed == (33 if opening else 0)
     said = [str(one.message) for one in caught]
-    assert any("gate: it goes by gap over validation loss" in one for one in said) is (validation <= 0), said
+    assert any("gate: it needs a positive validation loss" in one for one in said) is (validation <= 0), said
     assert any("no gap in half" in one for one in said) is (training > validation), said
 
 
@@ -291,7 +291,7 @@ def test_a_validation_loss_that_is_not_finite(bad):
         warnings.simplefilter("always")
         for _ in range(11):
             LOOPS["step_on"](opt, model)
-    assert [str(one.message) for one in caught] == ["validation: a loss that is not finite was passed over"]
+    assert [str(one.message) for one in caught] == ["validation: a loss that is not finite was ignored"]
     assert opt.report().validation == 1.0
 
 
@@ -324,7 +324,7 @@ def said(validation, steps, run, **options):
 def test_what_is_amiss_is_said_once():
     assert said(lambda: 9.0, 60, 60, strength=0.01) == []
     (text,) = said(None, 60, 60)
-    assert "no loss was told in half of the run" in text
+    assert "no loss was recorded in half of the run" in text
     assert "record_validation_loss" in text
     (text,) = said(lambda: 1e-9, 60, 60)
     assert re.search(
@@ -333,7 +333,7 @@ def test_what_is_amiss_is_said_once():
     (text,) = said(lambda: 1e6, 60, 60)
     assert "the ascent step is cut to its limit, 0.1 of the weights' norm, in most steps" in text
     (text,) = said(lambda: 9.0, 20, 60, strength=0.01)
-    assert "total_steps: the run goes on after its 20 steps" in text
+    assert "total_steps: the run continues after its 20 steps" in text
     wide = torch.tensor([0.1, 30.0, 1.0, 6.0])
     (text,) = said(lambda: wide, 60, 60, strength=0.01)
     assert re.search(r"known to ± 7.*, more than a third of the gap \d.*; hold out more", text)
@@ -372,7 +372,7 @@ def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
     opt.record_validation_loss(9.0)
     for _ in range(42):
         LOOPS["step_on"](opt, model)
-    with pytest.warns(UserWarning, match="validation: at step 42 the last loss that was told is of step 0"):
+    with pytest.warns(UserWarning, match="validation: at step 42 the last recorded loss is that of step 0"):
         LOOPS["step_on"](opt, model)
 
 

@@ -49,7 +49,7 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path, capsys):
         ("loss = 1", [], "lacks make_model, train, test"),
         (None, [], "SCRIPT.py: there is no file"),
         (SCRIPT, ["--methods", "samm"], "methods: 'samm' is not known; did you mean 'sam'?"),
-        (SCRIPT, ["--device", "abacus"], "device: expected one that is here, such as 'cpu'; got 'abacus'"),
+        (SCRIPT, ["--device", "abacus"], "device: expected an available one, such as 'cpu'; got 'abacus'"),
         (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
     ],
 )

@@ -66,7 +66,7 @@ def verdict(made, losses, accuracies):
 
 def test_the_verdict_says_ahead_level_or_behind_and_what_a_lower_loss_is_worth(made):
     up, down, level = (0.01, 0.02, 0.03), (-0.01, -0.02, -0.03), (-0.01, 0.0, 0.01)
-    sure = "so less sure of itself, and not right more often"
+    sure = "so less confident, but not more often right"
     said = verdict(made, [10 * one for one in down], down)
     assert said.startswith(
         "sam: ahead in loss (-0.200 ± 0.058), behind in accuracy (-2.00 ± 0.58 points), so"

@@ -275,7 +275,7 @@ def test_the_budget_is_spent_and_never_exceeded(rows, phase, grads, batch, part)
 
     most = max((n for n in range(int(grads) + 1) if n == 0 or cost(n) <= grads * batch), default=0)
     if not when(most):
-        with pytest.raises(ValueError, match=r"budget: it is for \d+ steps, of which none has"):
+        with pytest.raises(ValueError, match=r"budget: it allows \d+ steps, none of which has"):
             steps_of(method, grads, batch)
     else:
         assert steps_of(method, grads, batch) == most
@@ -300,7 +300,7 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name):
 
 def test_the_rule_needs_twenty_steps():
     assert steps_of(METHODS["gap"], 20.5, 32) == 20
-    with pytest.raises(ValueError, match="budget: GapSAM needs 20 steps or more, and this is for 19"):
+    with pytest.raises(ValueError, match="budget: GapSAM needs 20 steps or more, but this allows 19"):
         steps_of(METHODS["gap"], 19.9, 32)
 
 

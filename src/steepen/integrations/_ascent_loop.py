@@ -1,4 +1,4 @@
-"""What the integrations into other libraries' loops ask of an optimizer."""
+"""Checks of an optimizer, shared by the integrations into other libraries' training loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSES = {"16": torch.float16, "fp": torch.float16, "bf": torch.bfloat16}  # "1
 
 
 def checked(optimizer: Any, where: str, precision: str) -> Any:
-    """Return the optimizer, if it is one of ours and its ascent step fits the precision of the passes.
+    """Check that an optimizer is one of ours and its ascent step fits the precision of the passes; return it.
 
     Examples
     --------
@@ -39,16 +39,16 @@ def checked(optimizer: Any, where: str, precision: str) -> Any:
 
 
 def check_length(optimizer: Any, steps: float) -> None:
-    """Warn where an optimizer was told another length of the run, or has no ascent step within it."""
+    """Warn if an optimizer was set up for a run of another length, or has no ascent step within it."""
     when = optimizer.when
     if isinstance(optimizer, GapSAM) and optimizer.total_steps != steps:
         warnings.warn(
-            f"total_steps: GapSAM was told {optimizer.total_steps}, and this run has {steps}", stacklevel=3
+            f"total_steps: GapSAM expects {optimizer.total_steps}, but this run has {steps}", stacklevel=3
         )
     elif when is not None and steps < math.inf and not any(k in when for k in range(int(steps))):
-        warnings.warn(f"when: it has none of the {steps} steps of this run, so no ascent step", stacklevel=3)
+        warnings.warn(f"when: contains none of the {steps} steps of this run: no ascent step", stacklevel=3)
 
 
 def is_told(optimizer: Any) -> bool:
-    """Say whether an optimizer is to be told the loss on validation data."""
+    """Return whether an optimizer needs the loss on validation data to be recorded."""
     return isinstance(optimizer, GapSAM) and optimizer.validation is None

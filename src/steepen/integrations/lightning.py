@@ -1,4 +1,4 @@
-"""An ascent step in Lightning: a callback for automatic optimisation; manual optimisation needs none.
+"""Ascent steps in Lightning: a callback for automatic optimisation; manual optimisation needs none.
 
 Examples
 --------
@@ -35,16 +35,16 @@ __all__ = ["AscentCallback"]
 
 
 class AscentCallback(_Callback):
-    """A callback of Lightning's Trainer, for a module whose optimizer is one of `steepen.torch`.
+    """A callback for Lightning's Trainer, for a module whose optimizer is one of `steepen.torch`.
 
-    It makes the ascent step's pass with the module's own `training_step`, in the strategy and precision of
-    the Trainer; Lightning makes the other. `accumulate_grad_batches` and `gradient_clip_val` work as ever:
-    the ascent step's share is cut from the first micro-batch, with a share of 1 both passes go over all of
-    them, and what is clipped is what the optimizer is about to take. What `training_step` logs is logged
-    once: at x with a share of 1, at x + s with a smaller one. What it counts otherwise, such as a metric of
-    its own, it counts in both passes.
+    It runs the ascent step's pass with the module's own `training_step`, with the strategy and precision of
+    the Trainer; Lightning runs the other. `accumulate_grad_batches` and `gradient_clip_val` work as usual:
+    with `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch, with 1 both passes use
+    all of them; clipping applies to the final gradient. What `training_step` logs is logged once: at x with
+    an `ascent_fraction` of 1, at x + s with a smaller one. Other side effects, such as updates of the
+    module's own metrics, happen in both passes.
 
-    In manual optimisation write the passes yourself, and the callback only tells the monitored loss::
+    In manual optimisation write the passes yourself; the callback then only records the monitored loss::
 
         opt = self.optimizers()
         for part in opt.passes(batch):
@@ -56,7 +56,7 @@ class AscentCallback(_Callback):
     Parameters
     ----------
     monitor : str, optional
-        The loss, logged in `validation_step`, that a `GapSAM` without validation data is told.
+        The loss, logged in `validation_step`, to record for a `GapSAM` without validation data.
 
     Examples
     --------
@@ -90,23 +90,23 @@ class AscentCallback(_Callback):
     # -- the run ----------------------------------------------------------------------------------------
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Refuse what cannot work, before the first step."""
+        """Raise errors for unsupported settings before the first step."""
         if not pl_module.automatic_optimization:
             return
         if trainer.strategy.handles_gradient_accumulation:
-            raise ValueError("strategy: DeepSpeed takes gradients and steps its own way; use ddp or fsdp2")
+            raise ValueError("strategy: DeepSpeed computes gradients and steps itself; use ddp or fsdp2")
         if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
-            raise ValueError("training_step: expected one that is given its batch, got dataloader_iter")
+            raise ValueError("training_step: expected one that takes a batch, got dataloader_iter")
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
         check_length(opt, trainer.estimated_stepping_batches)
         if is_told(opt) and self.monitor is None:
             warnings.warn(
-                "monitor: GapSAM has no validation data, and is told no loss; say monitor='val_loss'",
+                "monitor: GapSAM has no validation data and gets no loss; set monitor='val_loss'",
                 stacklevel=2,
             )
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Refuse to validate in the middle of a step, away from the weights."""
+        """Raise an error on validation in the middle of a step, when the weights are perturbed."""
         if self._micros and trainer.optimizers[0].moved:
             raise ValueError(
                 "val_check_interval: expected a multiple of accumulate_grad_batches, "
@@ -114,7 +114,7 @@ class AscentCallback(_Callback):
             )
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Tell a `GapSAM` the monitored loss."""
+        """Record the monitored loss for a `GapSAM`."""
         if self.monitor is None or trainer.state.fn != "fit":
             return
         if self.monitor not in trainer.callback_metrics:
@@ -126,7 +126,7 @@ class AscentCallback(_Callback):
     # -- one step ---------------------------------------------------------------------------------------
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """At the first micro-batch of a step, make the ascent step's pass over its share."""
+        """At the first micro-batch of a step, run the ascent step's pass over its part."""
         if not pl_module.automatic_optimization:
             return
         opt, first = trainer.optimizers[0], not self._micros
@@ -142,7 +142,7 @@ class AscentCallback(_Callback):
             next(self._passes)
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Tensor) -> None:
-        """Tell the loss of a pass of Lightning's."""
+        """Record the loss of a pass that Lightning runs."""
         if not self._micros or self._ours:
             return
         scaler = _scaler(trainer)
@@ -153,7 +153,7 @@ class AscentCallback(_Callback):
         )
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """After the last micro-batch make what passes are left, and put the weights back."""
+        """After the last micro-batch run the remaining passes, and restore the weights."""
         if not self._micros or self._ours:
             return
         opt, each = trainer.optimizers[0], trainer.accumulate_grad_batches
@@ -173,7 +173,7 @@ class AscentCallback(_Callback):
         self._passes, self._micros = iter(()), []
 
     def _run(self, trainer: Any, module: Any, batch: Any, batch_idx: int, parts: int) -> None:
-        """Go forwards and backwards over a batch, as Lightning does."""
+        """Run a forward and backward pass over a batch, as Lightning does."""
         opt: Any = trainer.optimizers[0]
         both = len(inspect.signature(module.training_step).parameters) > 1
         self._ours = True
@@ -194,11 +194,11 @@ class AscentCallback(_Callback):
     # -- ends -------------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Put the weights back where the epoch was ended within a step."""
+        """Restore the weights if the epoch ended within a step."""
         self._leave(trainer)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Put the weights back where an error ended a step."""
+        """Restore the weights if an error ended a step."""
         self._leave(trainer)
 
     def _leave(self, trainer: Any) -> None:
@@ -212,14 +212,14 @@ def _scaler(trainer: Any) -> Any:
 
 
 def _unsynced(trainer: Any) -> Any:
-    """Leave gradients as they are on each process, until the last micro-batch."""
+    """Do not synchronise gradients among processes, until the last micro-batch."""
     block = getattr(trainer.strategy, "block_backward_sync", nullcontext)
     return block()
 
 
 @contextmanager
 def _unlogged(module: Any) -> Iterator[None]:
-    """Have `self.log` do nothing."""
+    """Disable `self.log`."""
     module.log = lambda *_, **__: None  # pyright: ignore[reportUnknownLambdaType]
     try:
         yield

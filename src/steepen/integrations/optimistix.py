@@ -50,13 +50,13 @@ UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
 NOT_KNOWN = ("tol", "gtol", "ftol")
-"""What optimistix has another name for."""
+"""Settings that have another name in optimistix."""
 
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
 
 
 _OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
-"""Whether the derivative is that of `Adjoint`, which knows of bounds."""
+"""Whether the derivative is that of `Adjoint`, which accounts for bounds."""
 
 
 class _State(NamedTuple):
@@ -66,26 +66,26 @@ class _State(NamedTuple):
 
 
 class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
-    """A steepen method as an optimistix solver; a step of it is an iteration, line search included.
+    """A steepen method as an optimistix solver; one step is one iteration, including the line search.
 
-    After the last iteration one more step, which goes nowhere, tells optimistix of the point reached.
+    After the last iteration, one more step without a move reports the final point to optimistix.
 
-    `optimistix.minimise` takes its options `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`, bounds such
-    as y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative does not know of them
-    and would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
-    whose status is no success has the result `nonlinear_divergence`.
+    The options of `optimistix.minimise` are `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`: bounds
+    like y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative ignores them and
+    would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
+    without success has the result `nonlinear_divergence`.
 
     Parameters
     ----------
     rtol : float, optional
-        The relative change of f that ends a run: steepen's ftol.
+        The tolerance on the relative change of f: steepen's ftol.
     atol : float, optional
-        The norm of ∇f that ends a run: steepen's gtol.
+        The tolerance on the norm of ∇f: steepen's gtol.
     method : str or Direction
         As in `steepen.minimize`.
     **given
-        step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel, as there; there is no limit but
-        `max_steps` unless a budget is given.
+        step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel, as there; without a budget, the
+        only limit is `max_steps`.
 
     Examples
     --------
@@ -108,12 +108,12 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 
     @property
     def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The relative change of f that ends a run."""
+        """The tolerance on the relative change of f."""
         return self.given.get("ftol", 0.0)
 
     @property
     def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The norm of ∇f that ends a run."""
+        """The tolerance on the norm of ∇f."""
         return self.given.get("gtol", 0.0)
 
     @property
@@ -125,7 +125,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     def init(
         self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
     ) -> _State:
-        """Return a run that stands at y."""
+        """Return the initial state of a run from y."""
         if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
             raise ValueError(
                 "options: lower and upper need adjoint=steepen.integrations.optimistix.Adjoint(), since the "
@@ -138,7 +138,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     def step(
         self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
     ) -> tuple[Any, _State, Any]:
-        """Make an iteration, unless the run has ended; return aux of the y that was given."""
+        """Do one iteration, unless the run has ended; return the aux at the given y."""
         driver, _ = self._driver(fn, y, args, options)
         running, turn = state.slot.running, partial(driver.turn, status=RUNNING)
         slot = jax.lax.cond(running, turn, lambda slot: slot, state.slot)
@@ -148,7 +148,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     def terminate(
         self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
     ) -> tuple[Any, optx.RESULTS]:
-        """Return whether the run has ended, and whether with success."""
+        """Return whether the run has ended, and whether it succeeded."""
         status = state.slot.c.status
         failed = status >= int(Status.MAX_ITERATIONS)
         result = optx.RESULTS.where(failed, optx.RESULTS.nonlinear_divergence, optx.RESULTS.successful)
@@ -158,7 +158,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     def postprocess(
         self, fn: Any, y: Any, aux: Any, args: Any, options: Any, state: _State, tags: Any, result: Any
     ) -> tuple[Any, Any, dict[str, Any]]:
-        """Return where the run ended, or the best point where that is no use; status and counts."""
+        """Return the final point, or the best one if that is unusable, with status and counts."""
         driver, _ = self._driver(fn, y, args, options)
         ended = driver.end(state.slot)
         there = driver.program.shape.point(ended.x)
@@ -180,10 +180,10 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 
 
 class Adjoint(optx.AbstractAdjoint):
-    """The derivative of `Minimiser`, right with bounds, too: `optimistix.minimise(..., adjoint=Adjoint())`.
+    """The derivative of `Minimiser`, also with bounds: `optimistix.minimise(..., adjoint=Adjoint())`.
 
-    By the implicit function theorem: variables that a bound holds follow it, the others follow args, what fn
-    closes over, and those that are held. It is NaN where there is none, as in `steepen.jax.minimize`.
+    By the implicit function theorem: variables at an active bound move with it, the others with args, what fn
+    closes over, and those at bounds. It is NaN where it does not exist, as in `steepen.jax.minimize`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Adjoint(optx.AbstractAdjoint):
     """
 
     def apply(self, primal_fn: Any, rewrite_fn: Any, inputs: Any, tags: Any) -> Any:
-        """Run the solver, and tie the point where it ended to the inputs."""
+        """Run the solver, and make its final point differentiable by the inputs."""
         dynamic, static = eqx.partition(inputs, eqx.is_array)
         still = eqx.combine(jax.tree.map(jax.lax.stop_gradient, dynamic), static)
         token = _OURS.set(True)

@@ -17,23 +17,23 @@ __all__ = ["Method", "bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd",
 
 
 class Method:
-    """A steepen method in the form that SciPy calls.
+    """A steepen method as a callable for `scipy.optimize.minimize`.
 
-    The result is an OptimizeResult with steepen's `trace`, `nhvp` and `best` added. A callback ends the run
-    by StopIteration, or by returning True; anything else that it returns is ignored.
+    The result is an OptimizeResult with steepen's `trace`, `nhvp` and `best` added. A callback stops the run
+    by raising StopIteration or returning True; other return values are ignored.
 
-    **SciPy drops the name of a difference on its way to a method that is not its own**: `jac="3-point"`,
-    `"cs"` or `"jax"` arrives as None, and would be "2-point". Name it in the options:
+    **SciPy does not pass a string `jac` on to custom methods**: `jac="3-point"`, `"cs"` or `"jax"` arrives as
+    None, which means "2-point". Set it in the options instead:
     `options={"gradient": "3-point"}`.
 
     The options are all keywords of `steepen.minimize`, and SciPy's names with SciPy's meaning: `maxiter`,
     `maxfun` or `maxfev`, and `maxgrad` are hard limits (`None` is SciPy's default, 200 n iterations and any
     number of evaluations; `inf` is no limit; without any, steepen's own, max(1000, 200 n) iterations). `gtol`
-    wins over `tol`. `gradient` is "2-point", "3-point", "cs", "jax" or "torch", in place of jac; `eps` and
-    `finite_diff_rel_step` are the absolute and the relative steps of a difference gradient, one or one a
+    overrides `tol`. `gradient` is "2-point", "3-point", "cs", "jax" or "torch", in place of jac; `eps` and
+    `finite_diff_rel_step` are the absolute and relative steps of a finite-difference gradient, one or one per
     variable, and `workers` evaluates it (a map-like callable, or a number of processes; all evaluations are
-    counted, also where one of them raises). `maxcor` is the pairs that cgd-auto keeps, `maxls` the trials of
-    a line search; `return_all` has the iterates in `allvecs`, and `disp` prints a summary at the end.
+    counted, even if one of them raises). `maxcor` is the number of pairs that cgd-auto keeps, `maxls` that of
+    line search trials; `return_all` puts the iterates in `allvecs`, and `disp` prints a summary at the end.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Method:
         return f"<steepen method {self.name!r} for scipy.optimize.minimize>"
 
     def lower(self) -> str:
-        """Return SciPy's own name for a method that is not its own, for which `scipy.optimize.shgo` asks."""
+        """Return SciPy's name for custom methods, which `scipy.optimize.shgo` needs."""
         return "_custom"
 
     def __call__(
@@ -59,7 +59,7 @@ class Method:
         hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
         callback: Callable[..., Any] | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        """Minimise, as SciPy asks for it."""
+        """Minimise, with the arguments that SciPy passes."""
         if constraints:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
@@ -84,7 +84,7 @@ class Method:
 
 
 def as_optimize_result(result: Result) -> Any:
-    """Turn a Result into SciPy's OptimizeResult; `hess_inv` is there if the method has it.
+    """Convert a Result to SciPy's OptimizeResult; it has `hess_inv` if the method does.
 
     Examples
     --------

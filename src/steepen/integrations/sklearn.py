@@ -21,18 +21,18 @@ FTOL = 2.2e-9  # as SciPy's L-BFGS-B, which scikit-learn takes by default
 
 @dataclass(frozen=True)
 class Optimizer:
-    """The hyperparameters of a Gaussian process of scikit-learn's, from one start or from many in one batch.
+    """Fit the hyperparameters of a scikit-learn Gaussian process, from one start or many in one batch.
 
     scikit-learn calls an optimizer once for every restart, each time with one start, and its likelihood
-    takes one point. So leave `n_restarts_optimizer` at 0 and say `restarts` here: the starts then run side
-    by side, and those that cannot win, or come to where a better one ended, end early.
+    takes one point. So leave `n_restarts_optimizer` at 0 and set `restarts` here: the starts then run in
+    parallel, and those that cannot win, or converge to the end point of a better one, stop early.
 
     Parameters
     ----------
     restarts : int
-        How many starts: the kernel's own, and others drawn evenly from the bounds of θ.
+        The number of starts: the kernel's own, and others drawn uniformly within the bounds of θ.
     seed : int
-        Of these draws.
+        The seed of these draws.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Optimizer:
     def __call__(
         self, obj_func: Callable[..., Any], initial_theta: Any, bounds: Any
     ) -> tuple[NDArray[np.float64], float]:
-        """Return the best θ, and what `obj_func` is there."""
+        """Return the best θ, and the value of `obj_func` there."""
         box = np.asarray(bounds, dtype=float).reshape(-1, 2)
         start = np.asarray(initial_theta, dtype=float)
         if self.restarts == 1:

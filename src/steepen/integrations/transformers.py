@@ -27,26 +27,26 @@ __all__ = ["AscentTrainer"]
 
 
 class AscentTrainer(_host.Trainer):
-    """Hugging Face's Trainer for the optimizers of `steepen.torch`, to be used as it is or as a mixin.
+    """Hugging Face's Trainer for the optimizers of `steepen.torch`, to be used directly or as a mixin.
 
-    Give the optimizer in `optimizers=(opt, scheduler)`; all else is the Trainer's. For another trainer write
+    Pass the optimizer in `optimizers=(opt, scheduler)`; all else is as in Trainer. For another trainer write
     `class MyTrainer(AscentTrainer, Seq2SeqTrainer): pass`.
 
-    A step sees all of its micro-batches: the ascent step's share is cut from the first, and with a share of 1
-    both passes go over all. `max_grad_norm` clips what the optimizer is about to take. A `GapSAM` without
-    validation data is told the loss of each evaluation during training. The loss that is logged is that at x
-    with a share of 1, and at x + s with a smaller one.
+    With `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch of a step; with 1 both
+    passes use all of them. `max_grad_norm` clips the final gradient. For a `GapSAM` without validation data,
+    the loss of each evaluation during training is recorded. The logged loss is that at x with an
+    `ascent_fraction` of 1, and at x + s with a smaller one.
 
-    With accumulation the loss of a step is the mean over its micro-batches. Some models take
-    `num_items_in_batch` and ignore it, and the Trainer's gradients are as many times too large. Here that is
+    With accumulation the loss of a step is the mean over its micro-batches. Some models accept
+    `num_items_in_batch` but ignore it, and the Trainer's gradients are too large by their number. This is
     detected at the first step, and the losses are divided (`loss_is_scaled_for_ga`, unless you have set it).
 
     Raises
     ------
     TypeError
-        Where `optimizers` has no optimizer of `steepen.torch`.
+        If `optimizers` has no optimizer of `steepen.torch`.
     ValueError
-        With DeepSpeed, whose engine takes gradients and steps its own way; for a `CGD` whose `dtype` is not
+        With DeepSpeed, whose engine computes gradients and steps itself; for a `CGD` whose `dtype` is not
         that of the passes.
 
     Examples
@@ -72,7 +72,7 @@ class AscentTrainer(_host.Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._plain.__init__(*args, **kwargs)
         if self.is_deepspeed_enabled:
-            raise ValueError("deepspeed: it takes gradients and steps its own way; use fsdp, or no sharding")
+            raise ValueError("deepspeed: it computes gradients and steps itself; use fsdp, or no sharding")
         # `self.optimizer` will be Accelerate's wrapper
         self.ascent: Any = checked(self.optimizer, "optimizers", str(self.accelerator.mixed_precision))
         self._samples: list[Any] = []
@@ -84,32 +84,32 @@ class AscentTrainer(_host.Trainer):
 
     @property
     def _plain(self) -> Any:
-        """The methods of the Trainer that this one is made of."""
+        """The methods of the underlying Trainer."""
         return super()
 
     # -- the run ----------------------------------------------------------------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train; the weights are put back where an error ends a step half-way."""
+        """Train; the weights are restored if an error interrupts a step."""
         try:
             return self._plain.train(*args, **kwargs)
         finally:
             self._leave()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate; during training, a `GapSAM` without validation data is told the loss."""
+        """Evaluate; during training, record the loss for a `GapSAM` without validation data."""
         metrics = self._plain.evaluate(*args, **kwargs)
         if is_told(self.ascent) and self.is_in_train and "eval_loss" in metrics:
             self.ascent.record_validation_loss(metrics["eval_loss"])
         return metrics
 
     def _look(self) -> None:
-        """Say before the first step what will be missing."""
+        """Warn of missing settings before the first step."""
         self._leave()
         check_length(self.ascent, self.state.max_steps)
         if is_told(self.ascent) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
             warnings.warn(
-                "validation: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
+                "validation: GapSAM has no data and gets no loss: set eval_strategy, with one eval_dataset",
                 stacklevel=2,
             )
 
@@ -126,10 +126,10 @@ class AscentTrainer(_host.Trainer):
         return self._samples, self._items
 
     def _divides(self, batch: Any, items: Any) -> bool:
-        """Say whether the loss is divided by the items of a step: of twice as many it is half.
+        """Return whether the loss is divided by the items of a step: it is halved for twice as many.
 
-        The Trainer goes by the signature of the model, which may take their number and ignore it; the losses
-        of micro-batches are means then, and their sum is too large.
+        The Trainer relies on the signature of the model, which may accept their number and ignore it; then
+        the losses of micro-batches are means, and their sum is too large.
         """
         losses: list[float] = []
         with judging(self.model):
@@ -141,7 +141,7 @@ class AscentTrainer(_host.Trainer):
         return abs(losses[1] - losses[0] / 2) < abs(losses[1] - losses[0])
 
     def _begin(self) -> None:
-        """Make the ascent step's passes, before the Trainer makes its own over the micro-batches."""
+        """Run the ascent step's passes, before the Trainer's own over the micro-batches."""
         opt = self.ascent
         self._passes, self._at_x = opt.passes(*self._samples, scaler=self.accelerator.scaler), []
         whole, last = opt.ascent_fraction == 1, len(self._samples) - 1 if opt.ascent_fraction == 1 else 0
@@ -157,7 +157,7 @@ class AscentTrainer(_host.Trainer):
             self._at_x = []
 
     def _items_of(self, part: Any) -> Any:
-        """Return what makes the loss of a share the mean over its items, over the number of micro-batches."""
+        """Return the item count that makes the loss of a part its mean over the number of micro-batches."""
         if self._items is None:
             return None
         _, items = self._plain.get_batch_samples(iter([part]), 1, self.args.device)
@@ -171,13 +171,13 @@ class AscentTrainer(_host.Trainer):
         return self._at_x.pop(0) if self._at_x else loss
 
     def _leave(self) -> None:
-        """Put the weights back where a step has ended half-way."""
+        """Restore the weights if a step was interrupted."""
         self._passes = iter(())
         self.ascent.restore()
 
 
 class _Hooks(_host.TrainerCallback):
-    """The moments of a run that the Trainer has no method for."""
+    """Callbacks for the events of a run that the Trainer has no method for."""
 
     def __init__(
         self, look: Callable[[], None], begin: Callable[[], None], leave: Callable[[], None]

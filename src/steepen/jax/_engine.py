@@ -26,19 +26,19 @@ REFUSED = {
     "workers": None,
     "hvp": None, "hessp": None, "hess": None,
 }  # fmt: skip
-"""What only the eager engine has, and its value where it is not asked for."""
+"""The options of the eager engine only, with their defaults."""
 
 
 def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
-    """Refuse what cannot be compiled, by name; make the run, and return it as the eager engine would."""
+    """Raise an error for options that cannot be compiled; run, and return a Result like the eager engine."""
     for name, absent in REFUSED.items():
         if given[name] is not absent:
-            raise ValueError(f'{name}: engine="jax" has none; use engine="eager"')
+            raise ValueError(f'{name}: not supported by engine="jax"; use engine="eager"')
     if given["jac"] not in (None, "jax"):
         raise ValueError('jac: engine="jax" differentiates fun itself; leave it out, or use engine="eager"')
     trace = given["trace"]
     if trace == "x":
-        raise ValueError('trace: engine="jax" keeps the last K iterates; say how many by trace=K')
+        raise ValueError('trace: engine="jax" keeps the last K iterates; pass trace=K')
     begun, x = time.perf_counter(), problem.x
     with jax.enable_x64(True) if str(x.dtype) == "float64" else nullcontext():
         found = minimize(
@@ -64,7 +64,7 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
 
 
 def _unrolled(ring: Ring, batch: bool) -> Trace:
-    """Return the iterates that were kept as the eager engine would: a row a k, with a column a run."""
+    """Return the stored iterates in the eager engine's layout: one row per k, one column per run."""
     columns = {name: np.asarray(column) for name, column in ring._asdict().items()}
     k: Any = columns.pop("k")
     first, last = int(k[k >= 0].min()), int(k.max())

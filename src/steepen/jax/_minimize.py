@@ -1,4 +1,4 @@
-"""`steepen.jax.minimize`: the arguments are checked, the program is found or compiled, the runs are made."""
+"""`steepen.jax.minimize`: check the arguments, look up or compile the program, and run it."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -28,7 +28,7 @@ NO_MESH = jax.sharding.AbstractMesh((), ())
 
 
 class Bounds(NamedTuple):
-    """Limits on the variables: numbers, or trees of arrays such as x0; they may be traced.
+    """Limits on the variables: numbers, or trees of arrays like x0; they may be traced.
 
     Examples
     --------
@@ -41,10 +41,10 @@ class Bounds(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What a run gives back, as arrays: it goes through `jit`, `vmap` and `scan`.
+    """The result of a run, as arrays, so that it can pass through `jit`, `vmap` and `scan`.
 
-    The fields are those of `steepen.Result`, with one entry a start where there are many. `status` is the
-    number of a `steepen.Status`.
+    The fields are those of `steepen.Result`, with one entry per start in a batch. `status` is the integer
+    value of a `steepen.Status`.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Solution(NamedTuple):
 
     @property
     def success(self) -> Any:
-        """Whether a tolerance was met, or f is as low as the precision lets it be."""
+        """Whether a tolerance was met, or f is as low as the precision allows."""
         return self.status < int(Status.MAX_ITERATIONS)
 
 
@@ -95,13 +95,13 @@ def minimize(
     """Minimise a function that JAX can trace, in one compiled program.
 
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
-    closes over, and to the bounds: a variable that a bound holds follows it. The derivative is NaN where
-    there is none: after a run without success, at a singular Hessian, and that of x where a variable is at a
-    bound with a multiplier within `gtol` of zero.
+    closes over, and to the bounds: a variable at an active bound moves with it. The derivative is NaN where
+    it does not exist: after a run without success, at a singular Hessian, and that of x if a variable is at
+    a bound with a multiplier within `gtol` of zero.
 
-    Called by itself, it compiles once for what fun does and the shapes of its arguments; `lam`, `step`, `r`,
-    the tolerances, the bounds, the limits and the arrays that fun reads may then change freely. fun is traced
-    at every call, so an attribute or a global that has changed counts.
+    Called directly, it compiles once for the operations of fun and the shapes of its arguments; `lam`,
+    `step`, `r`, the tolerances, the bounds, the limits and the arrays that fun reads may change without
+    recompilation. fun is traced at every call, so changes of attributes and globals take effect.
 
     Parameters
     ----------
@@ -112,24 +112,24 @@ def minimize(
         `batch=True` many, along a leading axis of every leaf. A leaf keeps its dtype, float32 or float64.
     args : tuple
         Further arguments of fun: pytrees of arrays and numbers; anything else in them, such as a function, a
-        string or a flag, is a constant of the program.
+        string or a flag, is a compile-time constant.
     method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol, gtol_rel
-        As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget has no
-        `seconds`. From 17 variables on the `memory` of cgd-auto is 20 unless given.
+        As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget cannot have
+        `seconds`. From 17 variables on, the default `memory` of cgd-auto is 20.
     bounds : Bounds, sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables: `Bounds(low, high)`, two trees like x0, or a pair for each variable.
     trace : int, optional
-        Keep the last so many iterates.
+        How many of the last iterates to keep.
     batch : bool, optional
         Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
     slots : int, optional
-        How many runs of a batch are made at a time: 256 on a CPU, and 131 072 elsewhere, unless given.
+        How many runs of a batch are active at a time; by default 256 on a CPU and 131 072 elsewhere.
     mesh : jax.sharding.Mesh, optional
-        The devices that share a batch: each makes its part of the runs, in slots of its own.
+        The devices that share a batch: each does its part of the runs, in its own slots.
     unsound : bool
         Differentiate runs without success, too; by default their derivatives are NaN.
     has_aux : bool
-        Whether fun returns (f, aux); the solution has the `aux` of x, which follows x if differentiated.
+        Whether fun returns (f, aux); the solution has the `aux` at x, which is differentiated through x.
 
     Returns
     -------
@@ -178,12 +178,12 @@ def minimize(
 
 
 def _start(x0: Any) -> Any:
-    """Return the start, an array where it is a list of numbers; refuse a precision that JAX has off."""
+    """Return the start, as an array if it is a list of numbers; raise an error if JAX has float64 off."""
     if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
         x0 = _array(x0)
     if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
         raise TypeError(
-            "x0: float64 is asked for, and JAX has it off; switch it on by "
+            "x0: got float64, which is disabled in JAX; enable it with "
             'jax.config.update("jax_enable_x64", True), or start from float32'
         )
     return cast(Any, x0)
@@ -191,7 +191,7 @@ def _start(x0: Any) -> Any:
 
 @compiled(0, 1, 2)
 def _finished(program: Program, rows: int | None, unsound: bool, ended: Ended, inputs: Inputs) -> Solution:
-    """Return what a call does: the first rows of a batch that was padded, with x and f tied to the inputs."""
+    """Return the solution: without the padding of a batch, with x and f differentiable by the inputs."""
     if rows is not None:
         ended = jax.tree.map(lambda a: a[:rows], ended)
     shape, tied = program.shape, partial(follow, program)
@@ -226,15 +226,15 @@ def _array(x0: Any) -> Any:
 
 
 def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
-    """Return the bounds as two vectors; those whose values are known are checked."""
+    """Return the bounds as two vectors, checked if their values are known."""
     if bounds is None:
         return None
     if not isinstance(bounds, Bounds):
         sides = cast("list[Any]", bounds if isinstance(bounds, tuple | list) else [])
         if len(sides) == 2 and any(isinstance(s, dict) or getattr(s, "ndim", 0) for s in sides):
             raise ValueError(
-                "bounds: expected Bounds(low, high) or pairs of numbers; got two arrays or trees, which may "
-                f"be either: {bounds!r}"
+                "bounds: expected Bounds(low, high) or pairs of numbers; got two arrays or trees, which is "
+                f"ambiguous: {bounds!r}"
             )
         return tuple(
             jnp.asarray(s, shape.dtype) for s in rounded(*limits_of(bounds, shape.size), shape.dtype)

@@ -24,12 +24,12 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """How many numbers a point has."""
+        """The number of variables of a point."""
         return sum(math.prod(shape) for shape in self.leaves)
 
     @property
     def example(self) -> Any:
-        """A point without its values."""
+        """The shapes and dtypes of a point."""
         types = map(jax.ShapeDtypeStruct, self.leaves, self.dtypes)
         return jax.tree.unflatten(self.tree, list(types))
 
@@ -56,7 +56,7 @@ class Shape:
 
 
 def shape_of(x0: Any, batch: bool) -> Shape:
-    """Return the shape of a point, or of the points of a batch; refuse by name a leaf that is no variable."""
+    """Return the shape of a point, or of the points of a batch; raise an error for leaves of another type."""
     named, tree = jax.tree_util.tree_flatten_with_path(x0)
     if not named:
         raise ValueError(f"x0: expected a point, got a tree without leaves, {x0!r}")
@@ -77,5 +77,5 @@ def shape_of(x0: Any, batch: bool) -> Shape:
             raise ValueError(f"x0: expected one leading axis, the same for all leaves, got shapes {shapes}")
         shapes = [shape[1:] for shape in shapes]
     if any(0 in a.shape for a in arrays):
-        raise ValueError(f"x0: expected points that are not empty, got shapes {shapes}")
+        raise ValueError(f"x0: expected non-empty points, got shapes {shapes}")
     return Shape(tree, tuple(shapes), tuple(a.dtype for a in arrays))

@@ -105,7 +105,7 @@ def filled(
     traced = {name: value for name, value in places.items() if isinstance(value, jax.core.Tracer)}
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
     if settings.budget.seconds is not None:
-        raise ValueError("budget: a compiled program cannot ask for the time; give evals, grads or iters")
+        raise ValueError("budget: a compiled program cannot read the clock; use evals, grads or iters")
     if isinstance(settings.direction, Mutable):
         raise TypeError(
             f"method: {settings.direction.inner!r} changes its memory in place, which cannot be compiled; "

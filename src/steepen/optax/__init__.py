@@ -1,7 +1,7 @@
-"""Training with an ascent step in JAX: in the place of `jax.value_and_grad`, or as transformations of optax.
+"""Training with an ascent step in JAX: in place of `jax.value_and_grad`, or as optax transformations.
 
-`value_and_grad` changes the gradient that is stepped and nothing else, so clipping, accumulation, schedules,
-Flax, Equinox, `jit` and sharding work as they do. `sam`, `cgd`, `msam` and `gap_sam` are transformations.
+`value_and_grad` changes nothing but the gradient, so clipping, accumulation, schedules, Flax, Equinox, `jit`
+and sharding work as usual. `sam`, `cgd`, `msam` and `gap_sam` are transformations.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""The ascent step of `value_and_grad`, `sam` and `cgd`: how long it is, and what is stepped by."""
+"""The ascent step of `value_and_grad`, `sam` and `cgd`: its length, and the resulting gradient."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
@@ -19,7 +19,7 @@ ScalarOrSchedule = float | jax.Array | Callable[[Any], Any]
 
 
 class Strength(NamedTuple):
-    """How strong the penalty is: `rho`, `lam` or `ratio`, of which parameters, for passes of which dtype."""
+    """The strength of the penalty: `rho`, `lam` or `ratio`, the parameters, and the dtype of the passes."""
 
     name: str
     value: Any
@@ -29,14 +29,14 @@ class Strength(NamedTuple):
     def at(self, step: Any) -> Any:
         """Return the value at a step."""
         if callable(self.value) and step is None:
-            what = f"{self.name} is a schedule, so pass the number of the step"
+            what = f"{self.name} is a schedule, so pass the step number"
             raise TypeError(f"step: {what}, step=…; got None")
         return self.value(step) if callable(self.value) else self.value
 
     def direction(
         self, g: Any, params: Any, gradient_at: Callable[[Any], Any], step: Any, mean: Mean | None = None
     ) -> tuple[Any, Mean | None]:
-        """Return what to step by, g⁺ or g + ν(g⁺ − g) with the guard, and the mean of ‖g⁺ − g‖/‖g‖."""
+        """Return the gradient to use, g⁺ or g + ν(g⁺ − g) with the guard, and the mean of ‖g⁺ − g‖/‖g‖."""
         selection = select(self.mask, params)
         value, n = self.at(step), norm(g, selection)
         if self.name == "rho":
@@ -71,5 +71,5 @@ def strength_of(mask: Mask = None, dtype: Any = None, **given: Any) -> Strength:
 
 
 def _finite(c: Any) -> jax.Array:
-    """Return c, or 0 where there is no direction: where g is 0 or not finite."""
+    """Return c, or 0 where it is not finite, as g is 0 or not finite."""
     return jnp.nan_to_num(c, nan=0.0, posinf=0.0, neginf=0.0)

@@ -25,8 +25,8 @@ MEANS = ("training", "validation", "rise", "rise_square", "target", "length", "b
 class GapSAMState(NamedTuple):
     """The state of `gap_sam`.
 
-    `means` has the running means of the training and the validation loss, of the rises of the loss by the
-    ascent steps, wanted (`target`) and seen (`rise`), of their length, and of how often it was cut (`bound`).
+    `means` has running means of the training and validation loss, of the rise of the loss in ascent steps,
+    intended (`target`) and observed (`rise`), of their length, and of how often it was limited (`bound`).
 
     Examples
     --------
@@ -43,7 +43,7 @@ class GapSAMState(NamedTuple):
     base: Any
 
     def record_validation_loss(self, loss: Any) -> GapSAMState:
-        """Return the state that knows a new validation loss; one that is not finite is passed over."""
+        """Return the state with a new validation loss; a loss that is not finite is ignored."""
         if shape := jnp.shape(loss):
             raise ValueError(f"loss: expected the mean validation loss, one number; got shape {shape}")
         known = self.means["validation"].updated(jnp.asarray(loss, self.gain.dtype), ascent.NEW_VALIDATION)
@@ -66,19 +66,19 @@ def gap_sam(
     gate: tuple[float, float] | None = ascent.GATE,
     mask: Mask = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """SAM that sets its own length, by validation data, around a transformation.
+    """SAM around a transformation, with the ascent step length set from validation data.
 
-    The method, its formulas, and what `every`, `strength` and `gate` are is said by `steepen.torch.GapSAM`.
+    For the method, its formulas, and `every`, `strength` and `gate` see `steepen.torch.GapSAM`.
 
     `update(g, state, params, value_and_grad_fn=…)` takes the gradient g at the parameters, of the batch or of
-    a sixteenth of it, and a function of the parameters that returns loss and gradient of the batch. The base
-    gets the gradient, and every other extra argument. Tell the validation loss, some fifty times a run, by
-    `state = record_validation_loss(state, loss)`.
+    a sixteenth of it, and a function of the parameters that returns the loss and gradient of the batch. The
+    base gets that gradient, and all other extra arguments. Record the validation loss about fifty times per
+    run: `state = record_validation_loss(state, loss)`.
 
     Parameters
     ----------
     base : GradientTransformation
-        What takes the steps, with clipping inside.
+        The transformation that takes the steps, including clipping.
     total_steps : int
         The length of the run.
     mask
@@ -158,7 +158,7 @@ def _initial(base: optax.GradientTransformation, params: Any) -> GapSAMState:
 
 
 def record_validation_loss(state: Any, loss: Any) -> Any:
-    """Return the state of `gap_sam`, or of any chain around it, that knows a new validation loss.
+    """Return the state of `gap_sam`, or of any chain around it, with a new validation loss.
 
     Examples
     --------
@@ -176,5 +176,5 @@ def record_validation_loss(state: Any, loss: Any) -> Any:
 
     state = jax.tree.map(tell, state, is_leaf=lambda node: isinstance(node, GapSAMState))
     if not told:
-        raise ValueError("state: expected one that holds the state of gap_sam, got none")
+        raise ValueError("state: expected one that contains a gap_sam state, got none")
     return state

@@ -1,4 +1,4 @@
-"""SAM, CGD and momentum SAM as transformations of optax."""
+"""SAM, CGD and momentum SAM as optax transformations."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
@@ -20,7 +20,7 @@ __all__ = ["CGDState", "MSAMState", "SAMState", "cgd", "eval_params", "msam", "s
 
 
 class SAMState(NamedTuple):
-    """The state of `sam`: the number of steps taken, nothing, and the state of the base.
+    """The state of `sam`: the number of steps taken, None, and the state of the base.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class SAMState(NamedTuple):
 
 
 class CGDState(NamedTuple):
-    """The state of `cgd`: the number of steps, the mean that `ratio` goes by, and the state of the base.
+    """The state of `cgd`: the number of steps, the running mean for `ratio`, and the state of the base.
 
     Examples
     --------
@@ -54,12 +54,12 @@ def sam(
 
     `update(g, state, params, grad_fn=…)` takes the gradient g at the parameters, of the batch or of a part of
     it, and a function of the parameters that returns the gradient of the batch. The base gets
-    grad_fn(x + ρ·g/‖g‖), and every other extra argument.
+    grad_fn(x + ρ·g/‖g‖), and all other extra arguments.
 
     Parameters
     ----------
     base : GradientTransformation
-        What takes the steps, with clipping inside: `chain(clip_by_global_norm(1), adam(1e-3))`.
+        The transformation that takes the steps, and clips: `chain(clip_by_global_norm(1), adam(1e-3))`.
     rho, mask
         As in `value_and_grad`.
 
@@ -83,17 +83,17 @@ def cgd(
     mask: Mask = None,
     dtype: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """CGD around a transformation: it steps on the landscape f + λ‖∇f‖², with the paper's guard.
+    """CGD around a transformation: steps on the landscape f + λ‖∇f‖², with the paper's guard.
 
     `update(g, state, params, grad_fn=…)` takes the gradient g of the batch, and a function of the parameters
-    that returns that gradient elsewhere. The base gets g + ν(g⁺ − g), and every other extra argument.
+    that returns the gradient there. The base gets g + ν(g⁺ − g), and all other extra arguments.
 
     Parameters
     ----------
     base : GradientTransformation
-        What takes the steps, with clipping inside.
+        The transformation that takes the steps, including clipping.
     lam, ratio, mask, dtype
-        As in `value_and_grad`, one of the first two; but `ratio` goes by a running mean of ‖g⁺ − g‖/‖g‖.
+        As in `value_and_grad`, one of the first two; but `ratio` uses a running mean of ‖g⁺ − g‖/‖g‖.
 
     Examples
     --------
@@ -126,12 +126,12 @@ def _transformation(kind: Any, base: Any, strength: Strength) -> Any:
 def checked_base(base: Any) -> Any:
     """Return a base that takes any extra argument."""
     if not isinstance(base, optax.GradientTransformation):
-        raise TypeError(f"base: expected a transformation of optax, such as optax.adam(1e-3); got {base!r}")
+        raise TypeError(f"base: expected an optax transformation, such as optax.adam(1e-3); got {base!r}")
     return optax.with_extra_args_support(base)
 
 
 def check_state(state: Any, kind: type, params: Any) -> None:
-    """Refuse the state of another transformation, such as one from a checkpoint, and no parameters."""
+    """Raise an error for the state of another transformation, as from a checkpoint, or missing params."""
     if not isinstance(state, kind):
         raise TypeError(
             f"state: expected {kind.__name__}, got {type(state).__name__}; restore a checkpoint into the "
@@ -142,7 +142,7 @@ def check_state(state: Any, kind: type, params: Any) -> None:
 
 
 def check_call(name: str, function: Callable[[Any], Any] | None, returns: str) -> None:
-    """Refuse an update without the function that it needs."""
+    """Raise an error if the function that an update needs is missing."""
     if not callable(function):
         raise TypeError(
             f"{name}: expected a function of the parameters that returns {returns}, got {function!r}"
@@ -168,8 +168,8 @@ def msam(
 ) -> optax.GradientTransformationExtraArgs:
     """Momentum SAM: gradients at x − ρ·v/‖v‖, v the momentum of the base (Becker et al., 2024).
 
-    One gradient a step, and no function in `update`: the parameters of your loop *are* x − ρ·v/‖v‖. The state
-    holds x, in which the base steps; evaluate and save that, `eval_params(state, params)`.
+    One gradient per step, and no function in `update`: the parameters in your loop *are* x − ρ·v/‖v‖. The
+    state holds x, which the base updates; evaluate and save that, `eval_params(state, params)`.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def eval_params(state: Any, params: Any) -> Any:
     leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, MSAMState))
     found = [node.params for node in leaves if isinstance(node, MSAMState)]
     if len(found) != 1:
-        raise ValueError(f"state: expected one that holds the state of one msam, got {len(found)} of them")
+        raise ValueError(f"state: expected one that contains one msam state, got {len(found)} of them")
     return jax.tree.map(lambda x, like: jnp.asarray(x, jnp.result_type(like)), found[0], params)
 
 
@@ -233,5 +233,5 @@ def _momentum(state: Any) -> Any:
             return found[0][1]
     raise ValueError(
         "base: expected a transformation with one momentum, such as optax.adam(1e-3) or "
-        "optax.sgd(0.1, momentum=0.9); got another"
+        "optax.sgd(0.1, momentum=0.9); got none or several"
     )

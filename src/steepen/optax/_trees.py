@@ -1,4 +1,4 @@
-"""Arithmetic on trees of parameters, and what is asked of them."""
+"""Arithmetic on trees of parameters, and checks of them."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -18,25 +18,25 @@ Selection = list[bool]  # which leaves are perturbed, in the order of the leaves
 
 
 class Mean(NamedTuple):
-    """A running mean: a sum in which every value weighs less than the next, and the sum of the weights."""
+    """A running mean: an exponentially weighted sum of values, and the sum of the weights."""
 
     total: jax.Array
     weight: jax.Array
 
     @property
     def value(self) -> jax.Array:
-        """The mean; NaN where there was no value."""
+        """The mean; NaN without values."""
         return self.total / self.weight
 
     def updated(self, value: Any, weight: float, when: Any = True) -> Mean:
-        """Return the mean with a new value; one that is not finite is passed over."""
+        """Return the mean with a new value; values that are not finite are ignored."""
         use = jnp.logical_and(when, jnp.isfinite(value))
         total = jnp.where(use, self.total + weight * (value - self.total), self.total)
         return Mean(total, jnp.where(use, self.weight + weight * (1 - self.weight), self.weight))
 
 
 def check(params: Any) -> None:
-    """Refuse parameters that have no gradient, and name the first."""
+    """Raise an error for parameters without a gradient, with the name of the first."""
     if not jax.tree.leaves(params):
         raise ValueError(f"params: expected at least one array, got {params!r}")
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
@@ -44,7 +44,7 @@ def check(params: Any) -> None:
             what = f"an array of {leaf.dtype}" if hasattr(leaf, "dtype") else repr(leaf)
             raise TypeError(
                 f"params: expected arrays of real numbers, got {what} at "
-                f"{jax.tree_util.keystr(path) or 'the root'}; split it off, by equinox.partition(model, "
+                f"{jax.tree_util.keystr(path) or 'the root'}; split it off, with equinox.partition(model, "
                 "equinox.is_inexact_array) or nnx.split(model, nnx.Param, ...)"
             )
 
@@ -81,12 +81,12 @@ def perturbed(params: Any, mask: Mask = None) -> list[str]:
 
 
 def wide(params: Any) -> Any:
-    """Return the precision of norms: the widest of the parameters', float32 at least."""
+    """Return the dtype of norms: the widest of the parameters' dtypes, at least float32."""
     return jnp.result_type(jnp.float32, *jax.tree.leaves(params))
 
 
 def accuracy(params: Any, dtype: Any = None) -> float:
-    """Return the length, in parts of ‖x‖, at which a difference is accurate for the least precise leaf."""
+    """Return the length, relative to ‖x‖, at which a difference is accurate for the least precise leaf."""
     kinds = [dtype] if dtype is not None else [jnp.result_type(leaf) for leaf in jax.tree.leaves(params)]
     names = [jnp.dtype(kind).name for kind in kinds]
     if not set(names) <= set(ACCURATE):
@@ -95,7 +95,7 @@ def accuracy(params: Any, dtype: Any = None) -> float:
 
 
 def vdot(a: Any, b: Any, selection: Selection | None = None) -> jax.Array:
-    """Return the inner product of all leaves of two trees, or of those selected: sums, which XLA fuses."""
+    """Return the inner product of two trees, over all leaves or those selected: sums, which XLA fuses."""
     kind, leaves = wide(a), jax.tree.leaves(a)
     chosen = zip(leaves, jax.tree.leaves(b), selection or [True] * len(leaves), strict=True)
     products = [jnp.asarray(x, kind) * jnp.asarray(y, kind) for x, y, m in chosen if m]
@@ -108,7 +108,7 @@ def norm(tree: Any, selection: Selection | None = None) -> jax.Array:
 
 
 def add(params: Any, c: Any, along: Any, selection: Selection | None = None) -> Any:
-    """Return params + c·along, in the precision of each leaf; those that are not selected stay."""
+    """Return params + c·along, in the precision of each leaf; leaves not selected are unchanged."""
     leaves, tree = jax.tree.flatten(params)
     chosen = selection or [True] * len(leaves)
     moved = [
@@ -124,6 +124,6 @@ def subtract(a: Any, b: Any) -> Any:
 
 
 def combine(g: Any, nu: Any, change: Any, selection: Selection) -> Any:
-    """Return g + ν·change, or g where that does not descend f in what is perturbed: the paper's guard."""
+    """Return g + ν·change, or g if that is no descent direction (in the perturbed leaves): the guard."""
     descends = vdot(g, g, selection) + nu * vdot(g, change, selection) > 0
     return add(g, jnp.where(descends, nu, 0), change)

@@ -1,4 +1,4 @@
-"""The place of `jax.value_and_grad`: the loss as it is, and the gradient to be stepped."""
+"""A replacement for `jax.value_and_grad`: the unchanged loss, and the gradient to pass to the optimizer."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
@@ -32,38 +32,38 @@ def value_and_grad(
     dtype: Any = None,
     axis_name: Any = None,
 ) -> Callable[..., Any]:
-    """Return a function of the loss's arguments that returns its value and the gradient to be stepped.
+    """Return a function that computes the loss and the gradient to pass to the optimizer.
 
-    It takes the place of `jax.value_and_grad(loss)`. Both passes get the same arguments, so dropout has one
-    mask. Value and `aux` are those of the pass at the parameters, before any ascent.
+    It replaces `jax.value_and_grad(loss)`. Both passes get the same arguments, so dropout uses one mask.
+    Value and `aux` are those of the pass at the parameters, before the ascent step.
 
     Parameters
     ----------
     loss : callable
-        Returns the loss, one number, of the parameters and whatever else; with `has_aux` a pair, the loss and
-        anything.
+        Returns the loss, one number, given the parameters and further arguments; with `has_aux` a pair, the
+        loss and auxiliary data.
     rho : number or schedule
-        ρ of SAM (Foret et al., 2021): the gradient is that at x + ρ·g/‖g‖. A schedule of optax, or any
-        callable of the step, is given `step=` in each call.
+        ρ of SAM (Foret et al., 2021): the gradient is that at x + ρ·g/‖g‖. For an optax schedule, or any
+        callable of the step, pass `step=` in each call.
     lam : number or schedule
-        λ of the paper: the gradient of f + λ‖∇f‖² by the difference g + ν(g⁺ − g), or g where that does not
-        descend f.
+        λ of the paper: the gradient of f + λ‖∇f‖² by the difference g + ν(g⁺ − g), or g where that is no
+        descent direction of f.
     ratio : number or schedule
-        The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, both of the perturbed
-        parameters, in every step. Where g⁺ = g there is no penalty.
+        The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this fraction of ‖g‖, both over the
+        perturbed parameters, in every step. Where g⁺ = g there is no penalty.
     ascent_fraction : float
-        With `rho`: as in `steepen.torch.SAM`, by rows at even distances. Value and `aux` are those of that
-        part then.
+        With `rho`: as in `steepen.torch.SAM`, with evenly spaced rows. Value and `aux` are then those of
+        that part of the batch.
     batch_argnums : int or sequence of int
-        Which of the loss's arguments hold the batch, examples along the first axis.
+        The indices of the loss's arguments that hold the batch, with examples along the first axis.
     has_aux : bool
         Whether the loss returns a pair.
     mask : tree of bool, or callable
         The parameters that the ascent step moves, a tree like them or a prefix of it, or a callable that
         returns one; all by default. `perturbed` names them.
     dtype : dtype
-        The precision of the passes, where it is not that of the parameters: the difference is longer in
-        bfloat16. For `lam` and `ratio`.
+        The precision of the passes, if it is not that of the parameters: the difference interval is longer
+        in bfloat16. For `lam` and `ratio`.
     axis_name : hashable
         The axis of `pmap` or `shard_map` over which gradients and value are averaged. Under `jit` alone,
         sharded or not, none is needed.
@@ -91,7 +91,7 @@ def value_and_grad(
     places = [batch_argnums] if isinstance(batch_argnums, int) else list(batch_argnums)
     if not places or not all(is_whole(i) and i > 0 for i in places):
         raise ValueError(
-            f"batch_argnums: expected places after the parameters', 1 or more; got {batch_argnums!r}"
+            f"batch_argnums: expected indices after the parameters', 1 or more; got {batch_argnums!r}"
         )
     if ascent_fraction < 1 and strength.name != "rho":
         raise ValueError(
@@ -123,11 +123,11 @@ def value_and_grad(
 
 def _check_output(out: Any, has_aux: bool) -> Any:
     if has_aux and not (isinstance(out, tuple) and len(out) == 2):
-        raise TypeError(f"loss: expected a pair, the loss and aux, as has_aux=True says; got {_said(out)}")
+        raise TypeError(f"loss: expected a pair, the loss and aux, since has_aux=True; got {_said(out)}")
     value = out[0] if has_aux else out
     if isinstance(value, tuple | list | dict):
         raise TypeError(
-            f"loss: expected one number, got {_said(value)}; if it returns more, say has_aux=True"
+            f"loss: expected one number, got {_said(value)}; if it returns more, set has_aux=True"
         )
     if jnp.shape(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
         raise TypeError(
@@ -143,10 +143,10 @@ def _said(value: Any) -> str:
 
 
 def _part_of(args: tuple[Any, ...], places: Sequence[int], fraction: float) -> tuple[Any, ...]:
-    """Return the arguments with a part of the batch: rows at even distances, so every device has some."""
+    """Return the arguments with a part of the batch: evenly spaced rows, so that every device has some."""
     if max(places) > len(args):
         raise TypeError(
-            f"batch_argnums: expected places of arguments that are passed by place, got {list(places)} "
+            f"batch_argnums: expected indices of positional arguments, got {list(places)} "
             f"for {1 + len(args)} arguments"
         )
     leaves = [leaf for i in places for leaf in jax.tree.leaves(args[i - 1])]

@@ -1,8 +1,8 @@
 """Training networks with an ascent step: a wrapper around any optimizer of `torch.optim`.
 
-Say how strong in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data. What only
-the paper needs, and published methods, are in `steepen.torch.paper`; what fits into Hugging Face's Trainer
-and into Lightning is in `steepen.integrations.transformers` and `steepen.integrations.lightning`.
+Set its strength in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data. The
+paper's variants and other published methods are in `steepen.torch.paper`; for Hugging Face's Trainer and for
+Lightning see `steepen.integrations.transformers` and `steepen.integrations.lightning`.
 
 Examples
 --------

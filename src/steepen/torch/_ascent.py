@@ -1,4 +1,4 @@
-"""An optimizer that takes its gradient at x + s, around any of `torch.optim`: one step, three loops."""
+"""A wrapper around any `torch.optim` optimizer that takes the gradient at x + s, for three kinds of loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _under_way: weakref.WeakKeyDictionary[nn.Module, weakref.ref[AscentOptimizer]] =
 
 
 class Turn(Enum):
-    """Where a step stands."""
+    """The phase of a step."""
 
     BETWEEN = "between two steps"
     ASCENT = "a pass at x, for the ascent step"
@@ -33,27 +33,27 @@ class Turn(Enum):
 
 
 class AscentOptimizer(Wrapper):
-    """What the optimizers with an ascent step share: `CGD`, `SAM`, `GapSAM`, those of `steepen.torch.paper`.
+    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `GapSAM`, `steepen.torch.paper`.
 
-    A step with an ascent step makes two passes. The first, over the batch or a share of it, gives g at the
-    weights x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for
-    bit, and the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0
-    always makes both passes, so that what can go wrong does so there. A subclass says how long the ascent
-    step is (`_perturbation`).
+    A perturbed step needs two passes. The first, over the batch or a part of it, computes g at the weights x;
+    the second, over the batch, computes g⁺ at x + s with s = c·g. The weights are restored bit for bit, and
+    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are plain steps of the base. Step 0
+    always makes both passes, so that errors surface there. A subclass defines the length of the ascent step
+    (`_perturbation`).
 
     Parameters
     ----------
     base : torch.optim.Optimizer, or a list of these
-        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
+        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each with own parameters.
     model : Module
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     ascent_fraction : float
-        The part of the batch that g is taken from. A sixteenth makes a step cost 1.06 gradients in the place
-        of two, and often does as well.
+        The part of the batch that g is computed on. With a sixteenth, a step costs 1.06 gradients instead
+        of two, and often works as well.
     when : container of int, optional
         The steps with an ascent step, such as `range(5_000, 10_000)`; all by default.
     max_norm : float, optional
-        Clip the gradient to this norm before the base takes it.
+        Clip the gradient to this norm before the base's step.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class AscentOptimizer(Wrapper):
 
     @property
     def ascending(self) -> bool:
-        """Whether the pass under way is one at x, for the ascent step."""
+        """Whether the current pass is the one at x, for the ascent step."""
         return self._turn is Turn.ASCENT
 
     @property
@@ -115,44 +115,44 @@ class AscentOptimizer(Wrapper):
         """Whether the weights are at x + s."""
         return bool(self._at)
 
-    # -- what a subclass may say ------------------------------------------------------------------------
+    # -- for subclasses to override ---------------------------------------------------------------------
 
     def _wants(self, k: int) -> bool:
-        """Say whether step k has an ascent step."""
+        """Return whether step k has an ascent step."""
         return self.when is None or k in self.when
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Return c, and ν where the step needs it, from ‖g‖ and what computes ‖x‖."""
+        """Return c, and ν if the step needs it, from ‖g‖ and a function that computes ‖x‖."""
         raise NotImplementedError
 
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Return the parameters that the ascent step moves, its direction and the norm of that."""
+        """Return the parameters that the ascent step moves, its direction and the direction's norm."""
         params = self._reached("ascent step's pass")
         grads = grads_of(params)
         for grad in grads:
             if grad.is_sparse:
                 self._fail(
-                    f"base: expected dense gradients, got a sparse one of shape {tuple(grad.shape)}; make "
+                    f"base: expected dense gradients, got a sparse one of shape {tuple(grad.shape)}; create "
                     "the embedding with sparse=False"
                 )
         return params, grads, norm(grads)
 
     def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
-        """Put d in the place of g⁺, where the step needs both gradients."""
+        """Replace g⁺ by d, if the step needs both gradients."""
 
     def _begin(self) -> None:
-        """Do what is due before the passes of a step."""
+        """Prepare for the passes of a step."""
 
     def _learn(self) -> None:
-        """Take note of what the passes of a step have told."""
+        """Update the running estimates from the passes of a step."""
 
     # -- three loops ------------------------------------------------------------------------------------
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
-        """Take one step on a batch: clear, cut, go forwards and backwards as often as needed.
+        """Take one step on a batch: clear the gradients, run all forward and backward passes, and step.
 
-        `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. A `scaler` takes the step;
-        `update` is left to you. Returns the loss of the first pass, at the weights before the step.
+        `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. If a `scaler` is given, it
+        takes the step; call `update` yourself. Returns the loss of the first pass, before the step.
         """
         for part in self.passes(batch, scaler=scaler):
             loss = loss_of(*part)
@@ -163,12 +163,12 @@ class AscentOptimizer(Wrapper):
         return told
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
-        """Yield what to go forwards and backwards on, for a loop that owns the backward pass.
+        """Yield the batch, or a part of it, for each pass, for a loop that calls `backward` itself.
 
-        For each part: compute the loss, go backwards, tell it with `record_loss(loss)`; after the loop, where
-        the weights are at x again, call `step()`. Gradients are cleared for you. Several batches are
-        micro-batches: divide their losses by their number, as always; the ascent step's share is taken from
-        the first. If the losses carry the scale of a `GradScaler`, pass it.
+        For each part: compute the loss, call `backward`, then `record_loss(loss)`; after the loop, when the
+        weights are back at x, call `step()`. Gradients are cleared for you. Several batches are
+        micro-batches: divide their losses by their number, as usual; with `ascent_fraction` < 1 the ascent
+        step uses a part of the first only. If the losses are scaled by a `GradScaler`, pass it.
         """
         self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
@@ -178,19 +178,19 @@ class AscentOptimizer(Wrapper):
             yield self._part(batches[i], total)
 
     def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
-        """Take the step that `passes` has prepared, or all of one with a closure.
+        """Take the step that `passes` has prepared, or a whole step with a closure.
 
-        The closure, called once or twice, computes the loss of one batch (with a share, that of
-        `opt.part(batch)`), calls `backward` and returns the loss. Where it scales its loss, pass the
+        The closure, called once or twice, computes the loss of one batch (of `opt.part(batch)` if
+        `ascent_fraction` < 1), calls `backward` and returns the loss. If it scales its loss, pass the
         `scaler`, which takes the step. Returns the loss at the weights before the step.
         """
         loss = None
         if self._turn is Turn.BETWEEN:
             if closure is None:
                 raise RuntimeError(
-                    "step(): no gradient was taken through this optimizer. Use step_on(loss_of, *batch), "
+                    "step(): no gradient was computed through this optimizer. Use step_on(loss_of, *batch), "
                     "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
-                    "checkpoint save the state of opt.base, and opt.own beside it"
+                    "checkpoint save the states of both opt.base and opt.own"
                 )
             self._refuse_gradients()
             for _ in self._turns(1, 1, scaler):
@@ -198,9 +198,7 @@ class AscentOptimizer(Wrapper):
                 with torch.enable_grad():
                     told = closure()
                 if self._counts_rows and self._rows[self._turn] == before:
-                    self._fail(
-                        "step: the closure must ask for its part of the batch: x, y = opt.part((x, y))"
-                    )
+                    self._fail("step: the closure must select its part of the batch: x, y = opt.part((x, y))")
                 if told is not None:
                     self.record_loss(told)
                 loss = told if loss is None else loss
@@ -208,7 +206,7 @@ class AscentOptimizer(Wrapper):
             with torch.enable_grad():
                 loss = closure()
         if self._turn is Turn.ASCENT:
-            self._fail("step(): the passes over the batch are still to come; call step() after the loop")
+            self._fail("step(): the passes over the batch are not done yet; call step() after the loop")
         if self._turn is Turn.BATCH:
             self._scaler = None  # a library that runs the last pass itself has unscaled by now
             self._finish_passes()
@@ -241,7 +239,7 @@ class AscentOptimizer(Wrapper):
         self.base.step()
 
     def part(self, batch: Any) -> Any:
-        """Return what a closure is to use of a batch in this pass: the ascent step's share, or all of it."""
+        """Return the examples of a batch that a closure should use in this pass: a part of them, or all."""
         return batch if self._turn is Turn.BETWEEN else self._part(batch)
 
     def _part(self, batch: Any, total: int = 0) -> Any:
@@ -253,26 +251,24 @@ class AscentOptimizer(Wrapper):
             wanted = round(self.ascent_fraction * (total or n))
             rows = min(max(wanted, 2), n)  # BatchNorm needs two
             if wanted < 2 < n:
-                few = f"{self.ascent_fraction:g} of {total or n} examples is {wanted}; it takes {rows}"
+                few = f"{self.ascent_fraction:g} of {total or n} examples is {wanted}; using {rows}"
                 self._warn("part", f"ascent_fraction: {few}")
         self._rows[self._turn] += rows
         return rows_of(batch, 0, rows)
 
     def record_loss(self, loss: Any) -> None:
-        """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
+        """Record the loss of a pass: the one that `backward` was called on, before scaling by a scaler."""
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
             raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")
         if self._turn in self._told:
             most = self._micro if self.ascent_fraction == 1 or self._turn is Turn.BATCH else 1
             if len(self._told[self._turn]) == most:
-                self._fail(
-                    "record_loss: expected one loss a pass, got two; a step is by one loss, such as the sum"
-                )
+                self._fail("record_loss: expected one loss per pass, got two; add them up to a single loss")
             self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients; between the passes and their step they are still needed."""
+        """Clear the gradients; an error between the passes and their step, which still needs them."""
         if self._turn is Turn.DUE and self._scaler is None:
             self._fail("zero_grad() before step(): the passes' gradients would be lost; call step() first")
         super().zero_grad(set_to_none)
@@ -280,9 +276,9 @@ class AscentOptimizer(Wrapper):
     # -- one step ---------------------------------------------------------------------------------------
 
     def _turns(self, firsts: int, batches: int, scaler: Any) -> Iterator[int]:
-        """Go through the passes of a step, each by its place: for the ascent step, then over the batch."""
+        """Yield the index of the batch for each pass of a step: for the ascent step, then over the batch."""
         if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
-            raise RuntimeError("passes() before step(): the step of the last passes is due")
+            raise RuntimeError("passes() before step(): call step() for the previous passes first")
         self.restore()
         self._refuse_other()
         self._scaler, self._micro = scaler, batches
@@ -343,7 +339,7 @@ class AscentOptimizer(Wrapper):
         torch.clear_autocast_cache()  # it holds the weights before the move
 
     def _finish_passes(self) -> None:
-        """Put the weights back, and the direction of the step in the place of the gradient."""
+        """Restore the weights, and replace the gradient by the direction of the step."""
         params, nu = self._at, self._nu
         self._back()
         self._reached("pass over the batch")
@@ -352,14 +348,14 @@ class AscentOptimizer(Wrapper):
         self._turn = Turn.DUE
 
     def restore(self) -> None:
-        """Forget the step that is under way, if there is one, and put the weights back bit for bit."""
+        """Discard the step in progress, if there is one, and restore the weights bit for bit."""
         self._back()
         self._clear()
         self._know()
 
     @torch.no_grad()
     def _back(self) -> None:
-        """Put the weights back bit for bit, and what else the passes are not to leave behind."""
+        """Restore the weights bit for bit, and all other state that the passes must not change."""
         if self._at:
             lists._foreach_copy_(local(self._at), self._x)
             torch.clear_autocast_cache()
@@ -368,7 +364,7 @@ class AscentOptimizer(Wrapper):
             self._undo.pop()()
 
     def _follow(self) -> None:
-        """Have our own numbers where the weights are: the network may have been moved since."""
+        """Move our own tensors to the device of the weights: the network may have been moved."""
         if self._place != self.device:
             self._place = self.device
             for name, value in list(vars(self).items()):
@@ -376,23 +372,23 @@ class AscentOptimizer(Wrapper):
                     setattr(self, name, value.to(self.device))
 
     def _unit(self) -> Any:
-        """Return what the loss of the ascent step's pass is to be divided by: it may be of a micro-batch."""
+        """Return the divisor for the loss of the ascent step's pass, which may be that of a micro-batch."""
         return self._scale() / self._micro if self.ascent_fraction < 1 else self._scale()
 
     def _scale(self) -> Any:
         return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
 
-    # -- what is refused, and told ----------------------------------------------------------------------
+    # -- errors and reports -----------------------------------------------------------------------------
 
     def _reached(self, where: str) -> list[Tensor]:
         """Return the parameters with a gradient."""
         params = [p for p in self._params() if p.grad is not None]
         if not params:
-            self._fail(f"the {where} gave no gradient: call backward() on its loss")
+            self._fail(f"the {where} produced no gradient: call backward() on its loss")
         return params
 
     def _refuse_other(self) -> None:
-        """Refuse to begin where another optimizer of ours is in the middle of a step of the same network."""
+        """Raise an error if another of our optimizers is in the middle of a step of the same network."""
         other = _under_way.get(self.model, lambda: self)() or self
         if other is not self and other._turn is not Turn.BETWEEN and other._scaler is None:
             raise RuntimeError(
@@ -408,13 +404,13 @@ class AscentOptimizer(Wrapper):
             self._left = weakref.ref(grad), grad._version
 
     def _refuse_gradients(self) -> None:
-        """Refuse to drop gradients that were taken since the last step: somebody accumulates them."""
+        """Raise an error rather than drop gradients computed since the last step: they are accumulated."""
         grad, (left, version) = next(iter(grads_of(self._params())), None), self._left
         if grad is None or (grad is left() and grad._version == version) or not bool(grad.any()):
             return
         raise RuntimeError(
-            "step(closure): there are gradients of a backward() that was not the closure's, which would be "
-            "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
+            "step(closure): there are gradients from a backward() outside of the closure, which would be "
+            "dropped. Pass all micro-batches of a step to passes(); in Lightning add the callback "
             "steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
             "zero_grad() first"
         )
@@ -428,17 +424,17 @@ class AscentOptimizer(Wrapper):
         super()._load_own_state(state)
 
     def report(self) -> Report:
-        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
+        """Return statistics of the ascent step so far; prints as a table. Synchronises with the device."""
         return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
 
     def _found(self) -> dict[str, Any]:
-        """Return what else there is to report."""
+        """Return the other fields of the report."""
         length = {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
         return length | ({} if self.perturbed or not self.k else {"reason": self._why()})
 
     def _why(self) -> str:
-        """Say why no step had an ascent step."""
-        return f"`when` has none of the first {self.k} steps"
+        """Return the reason why no step had an ascent step."""
+        return f"`when` contains none of the first {self.k} steps"
 
 
 def grads_of(params: Iterable[Tensor]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""A batch as a tree: tensors and arrays in tuples, lists, dicts and dataclasses, of as many rows each."""
+"""A batch as a tree: tensors and arrays in tuples, lists, dicts, dataclasses, with equally many rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 _LEAF = Tensor | np.ndarray | PackedSequence
-_ADVICE = "pass a tensor, or a tuple, list, dict or dataclass of tensors of as many rows each"
+_ADVICE = "pass a tensor, or a tuple, list, dict or dataclass of tensors with equally many rows"
 
 
 def leaves(part: Any) -> list[Any]:
@@ -23,9 +23,9 @@ def leaves(part: Any) -> list[Any]:
 
 
 def mapped(change: Callable[[Any], Any], part: Any) -> Any:
-    """Return a batch in which every tensor and array is changed, in the form in which it came.
+    """Apply a function to every tensor and array of a batch, keeping its structure.
 
-    A list that holds no tensor, such as one of words, is changed as a whole; what is neither is handed on.
+    A list without tensors, such as one of words, is changed as a whole; anything else is left unchanged.
     """
     if isinstance(part, _LEAF) or (isinstance(part, list) and not leaves(part)):
         return change(part)
@@ -34,7 +34,7 @@ def mapped(change: Callable[[Any], Any], part: Any) -> Any:
 
 
 def _opened(part: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """Return what a container holds, and what makes one of the same type; nothing of anything else."""
+    """Return the contents of a container, and a function that rebuilds it; no contents of anything else."""
     kind = cast(Any, type(part))
     if isinstance(part, Mapping):
         given = cast(Mapping[Any, Any], part)
@@ -57,17 +57,17 @@ def examples(batch: Any) -> int:
     for one in found:
         strided = not isinstance(one, Tensor) or (one.layout is torch.strided and not one.is_nested)
         if isinstance(one, PackedSequence) or not strided:
-            raise TypeError(f"batch: cannot cut a ragged {type(one).__name__}; {_ADVICE}")
+            raise TypeError(f"batch: cannot slice a ragged {type(one).__name__}; {_ADVICE}")
     rows = {len(one) for one in found if one.ndim}
     if not rows:
         raise TypeError(f"batch: found no tensor in a {type(batch).__name__}; {_ADVICE}")
     if len(rows) > 1:
-        raise ValueError(f"batch: found tensors of {' and '.join(map(str, sorted(rows)))} rows; {_ADVICE}")
+        raise ValueError(f"batch: found tensors with {' and '.join(map(str, sorted(rows)))} rows; {_ADVICE}")
     return rows.pop()
 
 
 def rows_of(batch: Any, start: int, stop: int) -> Any:
-    """Return these rows of every tensor, array and list of words of a batch; the rest as it is."""
+    """Return these rows of every tensor, array and list of words of a batch; the rest is unchanged."""
     n = examples(batch)
 
     def cut(one: Any) -> Any:

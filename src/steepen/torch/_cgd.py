@@ -1,4 +1,4 @@
-"""CGD: f + λ‖∇f‖², by a difference of two gradients."""
+"""CGD: steps on f + λ‖∇f‖², by a difference of two gradients."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOOK = 16  # steps between two looks at what to warn of
 
 
 class Weighted(AscentOptimizer):
-    """A step by d = g + ν(g⁺ − g): what `CGD` and the published methods with a weight share.
+    """A step along d = g + ν(g⁺ − g): the base class of `CGD` and the published methods with a weight.
 
-    With the guard, a d that does not descend f, ⟨g, d⟩ ≤ 0, is replaced by g. It speaks of d, not of what
-    momentum or Adam make of it.
+    With the guard, a d that is no descent direction of f, ⟨g, d⟩ ≤ 0, is replaced by g. The guard checks d,
+    before momentum or Adam.
     """
 
     saved = (*AscentOptimizer.saved, "_tripped")
@@ -69,18 +69,18 @@ class Weighted(AscentOptimizer):
 class CGD(Weighted):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
-    The base is handed d = g + (2λ/c)(g⁺ − g), or g where d would not descend f. The ascent step has c = 2λ,
-    or more where that would be too short for the precision of the passes. It is at most a tenth of ‖x‖
-    long; a λ beyond that changes nothing more, which a warning says.
+    The base gets d = g + (2λ/c)(g⁺ − g), or g where d is no descent direction of f. The ascent step has
+    c = 2λ, or more where that would be too short for the precision of the passes. Its length is at most a
+    tenth of ‖x‖; a larger λ then has no further effect, and a warning is issued.
 
     Parameters
     ----------
     lam : number, schedule or callable of the step
-        λ. Below zero it rewards a large gradient.
+        λ. A negative value rewards a large gradient.
     ratio : number, schedule or callable of the step
-        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
+        Instead of λ: ν such that ‖ν(g⁺ − g)‖ is this fraction of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
     dtype : torch.dtype, optional
-        The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
+        The precision of the passes, if it is not that of the parameters: `torch.bfloat16` under autocast.
     base, model, when, max_norm
         As in `AscentOptimizer`.
 

@@ -22,38 +22,38 @@ _STALE = 0.4  # of the run after which a validation loss is old: three evaluatio
 
 
 class GapSAM(AscentOptimizer):
-    """An ascent step that sets its own length, by validation data.
+    """SAM whose ascent step length is set automatically, from validation data.
 
-    The ascent step aims to raise the loss by a part of the gap, validation less training loss, and the part
-    rises evenly over the run from 0 to `strength`; ascent steps begin after a third of it. To first order an
-    ascent step of length ℓ raises the loss on its share by ℓ‖g‖, so ℓ = gain·part·gap/‖g‖, and the gain is
-    learnt from the rises that are seen over the batch. A gap that closes, or a training loss that rises,
-    shortens the ascent step at once; with no gap there is none.
+    The ascent step aims to raise the loss by a part of the gap, validation minus training loss; the part
+    grows linearly over the run from 0 to `strength`, and ascent steps begin after a third of it. To first
+    order an ascent step of length ℓ raises the loss on its examples by ℓ‖g‖, so ℓ = gain·part·gap/‖g‖; the
+    gain is estimated from the observed rises over the batch. A closing gap, or a rising training loss,
+    shortens the ascent step at once; without a gap there is none.
 
-    A gap is no harm while the network still learns what carries over. So there is a gate: no ascent step
-    where the gap is less than a fifth of the validation loss, and all of the part from three tenths on.
+    A gap does no harm while what the network learns still generalises. Hence the gate: no ascent step if
+    the gap is below a fifth of the validation loss, and the whole part from three tenths on.
 
     Parameters
     ----------
     validation : callable, batch, iterable of batches, or None
-        Data that is not trained on, held out as your test data is: by file, by speaker, by patient. A few
-        hundred examples will do; a warning says where they are too few. Its loss is what `step_on` is given;
-        in other loops give a callable, which returns the mean loss, or the losses of examples or of parts
-        alike in size. It is read every fiftieth of the run, from shortly before the first ascent step on and
-        half as often while the gate is closed, with dropout as in training and BatchNorm as in evaluation.
-        With None, tell the loss by `record_validation_loss` whenever you have evaluated the network. To train
-        on this data too in the last quarter of the run, set `opt.validation = None` there, or tell no more.
+        Data not used for training, split off as your test data is: by file, by speaker, by patient. A few
+        hundred examples are enough; a warning is issued if they are too few. Its loss is the `loss_of` of
+        `step_on`; in other loops pass a callable that returns the mean loss, or the losses of single examples
+        or of parts of equal size. It is evaluated every fiftieth of the run, from shortly before the first
+        ascent step on, half as often while the gate is closed, with dropout as in training and BatchNorm as
+        in evaluation. With None, call `record_validation_loss` whenever you evaluate the network. To train on
+        this data too in the last quarter of the run, set `opt.validation = None`, or record no more losses.
     total_steps : int
         The length of the run.
     every : int
-        An ascent step in every so many steps; the others tell the training loss.
+        Every `every`-th step has an ascent step; the others measure the training loss.
     strength : float
         The part of the gap at the end of the run.
     gate : pair of float, or None
-        Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
-        whose lowest value is not 0; while the validation loss is negative, the gate is open, with a warning.
+        The ratios of gap to validation loss at which ascent steps begin and are full length. None for a loss
+        whose minimum is not 0; while the validation loss is negative, the gate is open, with a warning.
     reduction : "mean" or "sum"
-        What the loss is over the examples of a batch.
+        How the loss is reduced over the examples of a batch.
     base, model, ascent_fraction, max_norm
         As in `AscentOptimizer`.
 
@@ -112,16 +112,16 @@ class GapSAM(AscentOptimizer):
         self._rate = 0.0  # the highest learning rate so far
         self._read: int | None = None  # the step before which a validation loss came last
 
-    # -- what is told -----------------------------------------------------------------------------------
+    # -- recorded losses --------------------------------------------------------------------------------
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
-        """Take one step on a batch, as all optimizers here do; `loss_of` serves for validation data too."""
+        """Take one step on a batch, as in `AscentOptimizer`; `loss_of` is used on validation data too."""
         if self.validation is not None:
             self.validation.loss = loss_of
         return super().step_on(loss_of, *batch, scaler=scaler)
 
     def record_validation_loss(self, loss: Any) -> None:
-        """Tell the mean loss on validation data; with several processes, on each of them."""
+        """Record the mean loss on validation data; with several processes, call it on each of them."""
         if isinstance(loss, Tensor) and loss.numel() == 1:
             value = loss.detach().reshape(()).to(self._gain)
         elif is_number(loss):
@@ -143,32 +143,32 @@ class GapSAM(AscentOptimizer):
             if self.validation is not None and (self._open or self.k % (2 * each) == 0):
                 self._take_in(*self.validation.read())
                 if self.k == 0 and self._means.now()["validation"].isnan():
-                    raise ValueError("validation: expected a finite loss, got one that is not")
+                    raise ValueError("validation: expected a finite loss, got NaN or infinity")
             self._means.send()
         self._look_at_rate()
         if self.k == self.total_steps:
             self._warn(
                 "over",
-                f"total_steps: the run goes on after its {self.total_steps} steps; the part stays at "
-                f"{self.strength:g}",
+                f"total_steps: the run continues after its {self.total_steps} steps; the part of the gap "
+                f"stays at {self.strength:g}",
             )
 
     def _look_at_rate(self) -> None:
-        """Warn of a learning rate near 0 before the first ascent step: the run may end before it, too."""
+        """Warn of a learning rate near 0 before the first ascent step: the run may end before it."""
         rates = [group["lr"] for group in self.param_groups if is_number(group.get("lr"))]
         self._rate = max([self._rate, *rates])
         if self.k < self._first and rates and max(rates) < 0.01 * self._rate:
             self._warn(
                 "ends",
-                f"total_steps: at step {self.k} the learning rate is below a hundredth of its highest, and "
-                f"ascent steps begin after a third of {self.total_steps}; see that the run is as long",
+                f"total_steps: at step {self.k} the learning rate is below a hundredth of its maximum, but "
+                f"ascent steps begin after a third of {self.total_steps}; check that the run is that long",
             )
 
     def _look_at_numbers(self) -> None:
-        """See whether the gate is open, and warn, by the numbers of the last reading but one.
+        """Check whether the gate is open, and warn, based on the last validation but one.
 
-        They have long arrived, unless the host is two readings ahead of the device: then it waits here, and
-        the device has work. So which steps are perturbed does not depend on how fast either is.
+        Its numbers have arrived, unless the host is two validations ahead of the device: then it waits here,
+        and the device is busy. So which steps are perturbed does not depend on the speed of either.
         """
         now = self._means.arrived()
         gap, opening = (float(one) for one in self._gap(now))
@@ -178,11 +178,11 @@ class GapSAM(AscentOptimizer):
         micro = "; divide the losses of micro-batches by their number" * (self._micro > 1)
         stale = self._read is not None and self.k - self._read > _STALE * self.total_steps
         for what, (wrong, text) in {
-            "bad": (n["bad"] > 0, "validation: a loss that is not finite was passed over"),
+            "bad": (n["bad"] > 0, "validation: a loss that is not finite was ignored"),
             "bound": (
                 begun and n["bound"] > 0.5,
                 f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
-                "steps; see that validation and training loss are of the same kind, or lower strength",
+                "steps; check that validation and training loss are comparable, or lower strength",
             ),
             "error": (
                 self._open and half and n["error"] > gap / 3,
@@ -191,16 +191,16 @@ class GapSAM(AscentOptimizer):
             ),
             "floor": (
                 begun and self.gate is not None and self._up * n["validation"] <= 0,
-                f"gate: it goes by gap over validation loss, which is {n['validation']:.4g}: a loss without "
-                "a floor at 0, for which the gate is open; say gate=None if that is meant",
+                f"gate: it needs a positive validation loss, got {n['validation']:.4g}: for a loss not "
+                "bounded below by 0 the gate is open; set gate=None if that is intended",
             ),
             "untold": (
                 half and self._read is None,
-                "validation: no loss was told in half of the run: call record_validation_loss() or give it",
+                "validation: no loss was recorded in half of the run: call record_validation_loss()",
             ),
             "stale": (
                 begun and stale,
-                f"validation: at step {self.k} the last loss that was told is of step {self._read}",
+                f"validation: at step {self.k} the last recorded loss is that of step {self._read}",
             ),
             "no gap": (
                 half and gap <= 0 and not self.perturbed,
@@ -235,7 +235,7 @@ class GapSAM(AscentOptimizer):
     def _learn(self) -> None:
         told = self._told[Turn.BATCH]
         if not told:
-            self._fail("passes: tell the loss of each pass, opt.record_loss(loss), after its backward()")
+            self._fail("passes: call opt.record_loss(loss) for each pass, after its backward()")
         loss = (told[0] if len(told) == 1 else torch.stack(told).sum()).reshape(()).to(self._gain)
         loss = self._over_ranks(loss / self._rows[Turn.BATCH] if self._by_sum else loss)
         if not self._had_ascent:  # at x
@@ -268,7 +268,7 @@ class GapSAM(AscentOptimizer):
         if state["total_steps"] != self.total_steps:
             self._warn(
                 "resumed",
-                f"total_steps: the state is of a run of {state['total_steps']} steps, and this has "
+                f"total_steps: the state is of a run of {state['total_steps']} steps, but this one has "
                 f"{self.total_steps}",
             )
 
@@ -282,10 +282,10 @@ class GapSAM(AscentOptimizer):
         now = self._means.now()
         gap, opening = (float(one) for one in self._gap(now))
         if self.k <= self._first:
-            return f"they begin after a third of the {self.total_steps} steps that are planned"
+            return f"they begin after a third of the {self.total_steps} steps planned"
         if math.isnan(gap):
-            return "no validation loss was told"
+            return "no validation loss was recorded"
         if gap > 0 and opening == 0:
             part = gap / float(self._up * now["validation"])
             return f"the gate is closed, as the gap is {part:.2g} of the validation loss"
-        return "there was no gap when it was read last" if gap <= 0 else "the gate has opened just now"
+        return "there was no gap at the last validation" if gap <= 0 else "the gate has only just opened"

@@ -1,4 +1,4 @@
-"""Means: running ones by name, which nobody waits for, and the one of losses with its error."""
+"""Running means by name, without synchronising with the device, and the mean of losses with its error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 class Means:
-    """Running means, given the weight of a new value in each; NaN before the first value.
+    """Running means, given the weight of a new value for each; NaN before the first value.
 
-    Values that come together stand together in the order of the names, and are taken in by one launch. What
-    is sent to the host is read there `delay` times later, when it has long arrived.
+    Values that are updated together must be adjacent in the order of names; one kernel launch updates them.
+    Means sent to the host are read there `delay` sends later, when they have long arrived.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Means:
         return self
 
     def update(self, **values: Tensor) -> None:
-        """Take in a value each; one that is not finite is passed over."""
+        """Add one value to each; values that are not finite are ignored."""
         first = self.names.index(next(iter(values)))
         which = slice(first, first + len(values))
         table = self._table[:, which]
@@ -53,16 +53,16 @@ class Means:
         self._sent.append(_Sent(self._means()))
 
     def arrived(self) -> dict[str, Tensor]:
-        """Return the means that were sent first of those that were not read, on the host."""
+        """Return, on the host, the oldest means that were sent and not yet read."""
         return dict(zip(self.names, self._sent.pop(0).read().unbind(), strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return of each, on the host, the sum, the sum of the weights, and what is under way."""
+        """Return for each, on the host, the sum, the sum of the weights, and the means not yet read."""
         rows = torch.stack([*self._table.cpu(), *(sent.read() for sent in self._sent)], 1)
         return dict(zip(self.names, rows.unbind(), strict=True))
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take up what `state_dict` returned."""
+        """Load the result of `state_dict`."""
         rows = torch.stack([state[name] for name in self.names], 1)
         self._table.copy_(rows[:2])
         self._sent = [_Sent(row) for row in rows[2:]]
@@ -86,7 +86,7 @@ class _Sent:
 
 
 def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:
-    """Return a mean of numbers or tensors, weighed by counts, and its standard error; NaN of one value."""
+    """Return a mean of numbers or tensors, weighted by counts, and its standard error; NaN for one value."""
     n, total = len(values), sum(counts)
     parts = [count / total for count in counts]
     mean = sum(value * part for value, part in zip(values, parts, strict=True))

@@ -1,4 +1,4 @@
-"""What an optimizer with an ascent step tells of itself."""
+"""The report of an optimizer with an ascent step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What the ascent step did so far; NaN for what does not apply. Printed, it is a table.
+    """Statistics of the ascent step so far; NaN for what does not apply. Prints as a table.
 
-    `gradients` counts passes over a batch, those of ascent steps by their examples, and no readings of
-    validation data. What is said of losses, rises and limits are running means; `reason` says why no step
-    was perturbed.
+    `gradients` counts passes over a batch, those of ascent steps in proportion to their examples, without
+    evaluations of validation data. Losses, rises and `bound` are running means; `reason` says why no step was
+    perturbed.
 
     Examples
     --------

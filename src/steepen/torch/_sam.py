@@ -1,4 +1,4 @@
-"""SAM: an ascent step of a length that you set."""
+"""SAM: an ascent step of a fixed or scheduled length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._wrapper import Base, strength_of
 
 
 class SAM(AscentOptimizer):
-    """Sharpness-aware minimisation: the base steps by the gradient at x + ρ·g/‖g‖ (Foret et al., 2021).
+    """Sharpness-aware minimisation: the base uses the gradient at x + ρ·g/‖g‖ (Foret et al., 2021).
 
     Parameters
     ----------

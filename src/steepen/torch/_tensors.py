@@ -1,4 +1,4 @@
-"""Lists of tensors, and what a pass leaves behind: random numbers, buffers, gradients, modes."""
+"""Lists of tensors, and the side effects of a pass: random state, buffers, gradients, modes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ lists: Any = torch  # for its operations on lists, which have no types
 
 
 def local(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the parts of tensors that lie on this rank; all of those that are not sharded."""
+    """Return the local shards of tensors on this rank; tensors that are not sharded as they are."""
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]  # pyright: ignore
 
 
 def copied(tensors: Sequence[Tensor], room: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return copies of tensors, made in one launch, in the room of older ones if they fit."""
+    """Return copies of tensors, made in one launch, in the memory of older ones if they fit."""
     new, old = ([(t.shape, t.dtype, t.device) for t in some] for some in (tensors, room))
     copies = list(room) if new == old else [torch.empty_like(t) for t in tensors]
     lists._foreach_copy_(copies, tensors)
@@ -43,7 +43,7 @@ def _length(norms: Sequence[Any]) -> Any:
 
 
 def random_of(device: torch.device) -> Undo:
-    """Remember torch's random state, of the CPU and of the device; return what puts it back."""
+    """Save torch's random state, on the CPU and the device; return a function that restores it."""
     there: Any = None if device.type in ("cpu", "meta") else torch.get_device_module(device)
     here = torch.get_rng_state()
     state = None if there is None else there.get_rng_state(device)
@@ -57,7 +57,7 @@ def random_of(device: torch.device) -> Undo:
 
 
 def gradients_of(params: Sequence[Tensor]) -> Undo:
-    """Put the gradients of parameters aside; return what puts them back."""
+    """Set the gradients of parameters aside; return a function that restores them."""
     kept = [(p, p.grad) for p in params]
     for p in params:
         p.grad = None
@@ -71,7 +71,7 @@ def gradients_of(params: Sequence[Tensor]) -> Undo:
 
 @torch.no_grad()
 def buffers_of(model: nn.Module) -> Undo:
-    """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
+    """Save the buffers of a network, such as BatchNorm's statistics; return a function that restores them."""
     places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
     kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
     for _, _, buffer in places:
@@ -91,10 +91,10 @@ def buffers_of(model: nn.Module) -> Undo:
 
 @contextmanager
 def judging(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
-    """Have every module in eval mode, without gradients, and leave no trace.
+    """Put every module in eval mode, without gradients, and restore all state afterwards.
 
-    With `dropout` only what has running statistics is, and the rest as it was: a loss to compare with those
-    of training.
+    With `dropout` only modules with running statistics are put in eval mode, so that the loss is comparable
+    with that of training.
     """
     modes = [(module, module.training) for module in model.modules()]
     parameter = next(model.parameters(), None)

@@ -18,7 +18,7 @@ _PARTS = 8  # whose spread tells the error, at least
 
 
 class Validation:
-    """Reads the mean loss on validation data, with dropout as in training, and without a trace."""
+    """Evaluates the mean loss on validation data, with dropout as in training, without side effects."""
 
     def __init__(self, model: nn.Module, data: Any, *, by_sum: bool = False) -> None:
         if isinstance(data, Iterator):
@@ -27,15 +27,15 @@ class Validation:
         self.loss: Callable[..., Tensor] | None = None
 
     def read(self) -> tuple[Tensor, Tensor]:
-        """Return the mean loss over all examples, and its standard error; NaN where that is not known."""
+        """Return the mean loss over all examples, and its standard error; NaN if that is unknown."""
         with judging(self.model, dropout=True):
             if callable(self.data):
                 losses = _losses(self.data())
                 return mean_of(list(losses), [1] * len(losses))
             if self.loss is None:
                 raise TypeError(
-                    "validation: expected a callable that returns the mean loss, as this loop has no loss of "
-                    "its own (step_on has one); got data"
+                    "validation: expected a callable that returns the mean loss, as only step_on is given a "
+                    "loss function; got data"
                 )
             parts = [(self._loss(part), examples(part)) for part in _parts(self.data)]
         if not sum(n for _, n in parts):
@@ -48,7 +48,7 @@ class Validation:
         except (RuntimeError, TypeError) as error:  # another device, shape or type than the network's
             kind = TypeError if isinstance(error, TypeError) else RuntimeError
             raise kind(
-                f"validation: expected batches that loss_of takes as it takes those of step_on; {error}"
+                f"validation: expected batches that loss_of accepts, like those of step_on; {error}"
             ) from error
         return _losses(value, most=1)[0]
 
@@ -70,7 +70,7 @@ def _parts(data: Any) -> Iterator[Any]:
 
 
 def _losses(value: Any, most: float = math.inf) -> Tensor:
-    """Return what was given for a loss as a list of numbers, no more than so many."""
+    """Return a loss, or losses, as a vector of at most `most` numbers."""
     if is_number(value):
         return torch.tensor([float(value)])
     if isinstance(value, Tensor) and 0 < value.numel() <= most and (value.ndim < 2 or value.numel() == 1):

@@ -1,4 +1,4 @@
-"""An optimizer around another: its groups and its state are the other's, with a few numbers of our own."""
+"""A wrapper around an optimizer: it shares its groups and state, and adds a few numbers of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _of_base(name: str, doc: str) -> Any:
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; `AscentOptimizer` adds the step."""
+    """The parts common to all wrappers around an optimizer; `AscentOptimizer` adds the step."""
 
     saved: tuple[str, ...] = (
         "k",
@@ -37,7 +37,7 @@ class Wrapper(Optimizer):
     state = _of_base("state", "The base's state of each parameter.")
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
+        """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
         if args and any(isinstance(one, type) for one in (*args[1:], *options.values())):
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
@@ -61,8 +61,8 @@ class Wrapper(Optimizer):
         if strange:
             self._warn(
                 "strange",
-                f"model: {strange} of the parameters of base are not in it; give a Module of all networks "
-                "that are trained, so that their buffers and modes are kept",
+                f"model: {strange} of the parameters of base are not in it; pass a Module with all networks "
+                "that are trained, so that their buffers and modes are restored",
             )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Wrapper(Optimizer):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self._params()).device
 
     def _params(self) -> Iterator[Tensor]:
@@ -86,11 +86,11 @@ class Wrapper(Optimizer):
 
     @property
     def own(self) -> Any:
-        """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
+        """The wrapper's own state, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
         return SimpleNamespace(state_dict=self._own_state, load_state_dict=self._load_own_state)
 
     def _own_state(self) -> dict[str, Any]:
-        """Return what a resumed run needs beside the base's state, by name, and whose it is."""
+        """Return what a resumed run needs besides the base's state, by name, and the class it belongs to."""
         values = {name: getattr(self, name) for name in self.saved}
         return {"kind": type(self).__name__} | {
             name.lstrip("_"): value.cpu().clone() if isinstance(value, Tensor)
@@ -99,7 +99,7 @@ class Wrapper(Optimizer):
         }  # fmt: skip
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
-        """Take up what `_own_state` returned."""
+        """Load the result of `_own_state`."""
         if state.get("kind") != type(self).__name__:
             raise ValueError(
                 f"state_dict: expected that of {type(self).__name__}, got that of {state.get('kind')!r}"
@@ -114,25 +114,25 @@ class Wrapper(Optimizer):
                 setattr(self, name, new)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the base's state with our own numbers beside it."""
+        """Return the base's state, with the wrapper's own added."""
         return {**self.base.state_dict(), _KEY: self._own_state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` returned; a run goes on bit for bit."""
+        """Load a state that `state_dict` returned; a run resumes bit for bit."""
         if _KEY not in state_dict:
             raise ValueError(
-                "state_dict: expected one of this class, with an entry 'steepen', got another one; the state "
-                "of the bare optimizer goes into .base, our own numbers into .own"
+                "state_dict: expected one of this class, with an entry 'steepen', got another one; load the "
+                "state of the bare optimizer into .base, the wrapper's own into .own"
             )
         self._load_own_state(state_dict[_KEY])
         self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         name = type(self).__name__
-        raise TypeError(f"a copy of {name} would move the old network: make a new one and load_state_dict()")
+        raise TypeError(f"a copy of {name} would train the old network: create a new one, load_state_dict()")
 
     def _warn(self, what: str, text: str) -> None:
-        """Warn of something once, whatever its numbers are the next time."""
+        """Warn of something only once, even if the numbers in the text differ the next time."""
         if what not in self._said:
             self._said.add(what)
             warnings.warn(text, stacklevel=2)
@@ -141,7 +141,7 @@ class Wrapper(Optimizer):
 class _Joined(Optimizer):
     """Several optimizers as one, such as Muon and AdamW: each steps its own parameters of a network.
 
-    The parts share their groups and their state with it, so a schedule or a checkpoint is of all.
+    The parts share their groups and their state with it, so a schedule or a checkpoint covers all.
     """
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
@@ -160,7 +160,7 @@ class _Joined(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self.parts and all(param_group is not one for part in self.parts for one in part.param_groups):
-            raise TypeError("add_param_group: several optimizers are wrapped here; make them with all groups")
+            raise TypeError("add_param_group: several optimizers are wrapped; create them with all groups")
         super().add_param_group(param_group)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -173,7 +173,7 @@ class _Joined(Optimizer):
 
 
 def _parts(name: str, base: Any) -> list[Optimizer]:
-    """Return the optimizers to wrap; refuse what is none, such as the calls of other libraries."""
+    """Return the optimizers to wrap; raise an error for anything else, as in calls of other libraries."""
     parts: list[Any] = list(cast(Any, base)) if isinstance(base, list | tuple) else [base]
     for part in parts:
         if not isinstance(part, Optimizer):
@@ -183,17 +183,17 @@ def _parts(name: str, base: Any) -> list[Optimizer]:
             )
         if isinstance(part, LBFGS | Wrapper):
             raise TypeError(
-                f"base: {type(part).__name__} makes passes of its own; expected SGD, AdamW or the like"
+                f"base: {type(part).__name__} runs its own passes; expected SGD, AdamW or similar"
             )
     return parts
 
 
 def _check(params: list[Any], model: Any) -> int:
-    """Refuse what cannot be moved, and a network that is none or another's; count parameters not in it."""
+    """Check that parameters can be perturbed and model is a network; count parameters not in it."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
     if not params:
-        raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
+        raise ValueError("base: expected an optimizer with at least one parameter, got one without any")
     for p in params:
         if hasattr(p, "_fsdp_flattened"):  # hides that it is a shard: norms would be wrong
             raise TypeError("base: expected parameters of fully_shard, got FullyShardedDataParallel's")
@@ -203,8 +203,8 @@ def _check(params: list[Any], model: Any) -> int:
     strange = len(set(params) - set(model.parameters()))
     if strange == len(set(params)):
         raise ValueError(
-            "model: expected the network that base trains, got one with none of base's parameters; where "
-            "a network is copied, sharded or moved, make base after that"
+            "model: expected the network that base trains, got one with none of base's parameters; if "
+            "a network is copied, sharded or moved, create base after that"
         )
     return strange
 
@@ -212,13 +212,13 @@ def _check(params: list[Any], model: Any) -> int:
 def strength_of(
     name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
 ) -> Callable[[int], float]:
-    """Return the strength by the step; a schedule that has ended keeps its last value."""
+    """Return the strength as a function of the step; a schedule that has ended keeps its last value."""
     what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
     if isinstance(value, int | float):
         number(name, value, f"{what}, a schedule, or a callable of the step", least=least, above=above)
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):
-        raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not known here")
+        raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not available")
     last = schedule.length
 
     def at(k: int) -> float:

@@ -1,6 +1,6 @@
-"""The paper's methods with all that it names, and published methods of the same family.
+"""The paper's methods with all their parameters, and published methods of the same family.
 
-With s = c·g and g⁺ = ∇f(x + s) each hands the base d = g + ν(g⁺ − g), to first order the gradient of
+With s = c·g and g⁺ = ∇f(x + s) each passes d = g + ν(g⁺ − g) to the base, to first order the gradient of
 f + λ‖∇f‖² with λ = νc/2. More published methods are settings of these: FGR (Karakida et al., 2023) is
 `CGDFD(lam=γ/2, r=ε, guard=False)`, USAM (Andriushchenko and Flammarion, 2022) `CGDFD(lam=ρ/2, r=ρ,
 guard=False)`, WSAM (Yue et al., 2023, with `decouple=False`) `GNP(rho=ρ, alpha=γ/(1 − γ))`.
@@ -28,9 +28,9 @@ __all__ = ["ASAM", "CGDFD", "GNP", "MSAM"]
 
 
 class CGDFD(Weighted):
-    """CGD-FD with an r of yours: d = g + (2λ/r)(g⁺ − g) with g⁺ at x + r·g, and the paper's guard.
+    """CGD-FD with a given r: d = g + (2λ/r)(g⁺ − g) with g⁺ at x + r·g, and the paper's guard.
 
-    Nothing limits ν = 2λ/r or the length r‖g‖. `guard=False` takes d even where it does not descend f.
+    ν = 2λ/r and the length r‖g‖ are not limited. `guard=False` uses d even if it is no descent direction.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class ASAM(SAM):
 class MSAM(SAM):
     """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
 
-    One gradient a step. Steps before the base has a buffer are the base's own.
+    One gradient per step. Until the base has a buffer, steps are plain steps of the base.
 
     Examples
     --------

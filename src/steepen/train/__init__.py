@@ -1,8 +1,8 @@
-"""Does an ascent step help on my model? `compare` trains it by several methods and says.
+"""Does an ascent step help on my model? `compare` trains it with several methods and reports.
 
-A gradient is one backward pass over one minibatch. Every method gets the same number of them; one that takes
-two a step makes half the steps, and its learning rate falls to zero over its own steps. Seed s gives every
-method the same initial weights, the same minibatches and the same masks of dropout.
+A gradient is one backward pass over one minibatch. Every method gets the same number of them; one that needs
+two per step takes half the steps, and its learning rate decays to zero over its own steps. For a given seed,
+all methods have the same initial weights, the same minibatches and the same dropout masks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`compare`: does it help on this model? Equal budgets, equal trials, a test part that no choice has seen."""
+"""`compare`: does it help on this model? Equal budgets, equal trials, test data not used for tuning."""
 
 from __future__ import annotations
 
@@ -44,57 +44,57 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Train a network by several methods, all with the same number of gradients and of trials.
+    """Train a network with several methods, all with the same number of gradients and of trials.
 
-    A part of the training data is held out, and lr, weight decay and strength of each method are chosen by
-    it; then every method trains with the same seeds and is judged by the test part, at the end and where
-    the loss on held-out data was lowest on the way. Print what is returned for the table and a verdict.
+    A part of the training data is held out to tune lr, weight decay and strength of each method; then every
+    method trains with the same seeds and is evaluated on the test data, at the end and with early stopping
+    (where the loss on held-out data was lowest). Print the result for the table and a verdict.
 
     Parameters
     ----------
     make_model : callable
-        Returns a new network. torch's generator is seeded before, so weights follow from the seed.
+        Returns a new network. torch's generator is seeded before the call, so the seed sets the weights.
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`;
         for a model of Hugging Face `lambda out, y: cross_entropy(out.logits, y)`.
     train, test : pair, dict, dataset or DataLoader
         Examples and targets, in any order. Examples are a tensor or an array, or a dict that the network
-        takes by name; a dict, or one for each row or batch, has its targets under "labels", as Hugging Face
-        has it. A dataset or a loader is read once, into memory.
+        takes by name; a dict, or one for each row or batch, has its targets under "labels", as in Hugging
+        Face. A dataset or a loader is read once, into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str, or dict
-        Names from `METHODS`, or methods of yours by name. The base alone is always the first row.
+        Names from `METHODS`, or your own methods by name. The base alone is always the first row.
     budget : float
-        The gradients of a run, in passes over the training data; an ascent step counts by its examples.
+        The gradients of a run, in epochs; an ascent step counts in proportion to its examples.
     seeds : int
-        Runs of each method.
+        The number of runs of each method.
     lr, weight_decay : number or k numbers
-        What to choose from: with k values of each every method has k² trials; with one there is none. By
-        default three that suit "sgd" or "adamw"; for another base give the rates, and decays if it has any.
+        The values to choose from: k values of each give k² trials per method; one value, no trials. By
+        default three that suit "sgd" or "adamw"; for another base pass lr, and weight_decay if it has any.
     strengths : dict, optional
-        For methods by name: as many strengths to choose from.
+        For methods by name: the k strengths to choose from.
     batch : int
         The examples in a minibatch.
     validation : float
-        The part of the training data, at random, that is held out.
+        The part of the training data, drawn at random, that is held out.
     tuning : float, optional
         The budget of a trial; by default that of a run.
     augment : callable, optional
-        Changes the examples of a minibatch, by the generator that it gets.
+        `augment(x, generator)` returns the augmented examples of a minibatch.
     autocast : torch.dtype, optional
         The precision of the passes, such as `torch.bfloat16`.
     device : "cpu", "cuda" or "mps"
-        Where to train.
+        The device to train on.
     out : path, optional
-        A file for `steepen.load_results`, which the next call goes on from. It is refused if the network's
-        weights, the loss of a first batch, the data, the base or a setting are others.
+        A file for `steepen.load_results`, from which the next call resumes; an error if the network's
+        weights, the loss of the first batch, the data, the base or a setting differ.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
     Notes
     -----
-    Trials and runs are jobs: inside of `joblib.parallel_config(n_jobs=2)` there are two at a time.
+    Trials and runs are jobs: inside `joblib.parallel_config(n_jobs=2)` two run at a time.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def compare(
     def trained(
         stage: str, task: Task, passes: float, wanted: list[Any]
     ) -> Iterator[tuple[str, Choice, Run]]:
-        """Train with these methods, choices and seeds, or take the runs from the file."""
+        """Train with these methods, choices and seeds, or read the runs from the file."""
         keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
         for done in jobs.run(
             _fit, keys, file=file, strict=True, progress=progress,
@@ -197,7 +197,7 @@ def _squares(
 
 
 def _some(three: Sequence[float], count: int) -> Sequence[float]:
-    """Return so many of three values: the middle one, the lower two, or all."""
+    """Return `count` of three values: the middle one, the lower two, or all."""
     return {1: three[1:2], 2: three[:2]}.get(count, three)
 
 
@@ -206,7 +206,7 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
     if count is not None and len(values) == 1:
         values *= count
     if not values or (count is not None and len(values) != count):
-        raise ValueError(f"{name}: expected {count or 1} values, as many as of lr; got {given!r}")
+        raise ValueError(f"{name}: expected {count or 1} values, as many as for lr; got {given!r}")
     for value in values:
         if zero:
             number(name, value, "numbers, 0 or more", least=0)
@@ -216,7 +216,7 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
 
 
 def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict[str, Any]:
-    """Train once; a method for which there is not enough memory is marked."""
+    """Train once; return an error record if memory is not sufficient."""
     _, name, *choice, seed = key
     try:
         return fit(task, name, method, Choice(*choice), seed=seed, grads=grads).record()

@@ -1,4 +1,4 @@
-"""What the user gives to `compare`: the network, the base, the data; and how they are known again."""
+"""The inputs of `compare`: the network, the base, the data; and a fingerprint of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .training import Data, Task, drawing, take
 
 
 def builder(base: str | Builder) -> Builder:
-    """Return what builds the base from parameters, lr and weight decay."""
+    """Return a function that builds the base from parameters, lr and weight decay."""
     if isinstance(base, str):
         return BASES[one_of("base", base, BASES)].build
     if not callable(base):
@@ -30,7 +30,7 @@ def read_data(train: Any, test: Any, device: str) -> Data:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # of a torch without it
         raise ValueError(
-            f"device: expected one that is here, such as 'cpu'; got {device!r}: {error}"
+            f"device: expected an available one, such as 'cpu'; got {device!r}: {error}"
         ) from error
     with drawing(0):  # a loader that shuffles has the same order in the next call
         (x, y), (x_test, y_test) = (_read(*one, device) for one in (("train", train), ("test", test)))
@@ -59,7 +59,7 @@ def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
         whole = iter([torch.cat(parts).to(device) for parts in zip(*flat, strict=True)])
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
+            f"{name}: expected batches whose examples have one shape, such as padded texts; {error}"
         ) from error
     return mapped(lambda _: next(whole), pairs[0])
 
@@ -81,38 +81,38 @@ def _pair(name: str, batch: Any) -> tuple[Any, Any]:
 
 
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
-    """Return what builds the network with weights that follow from a seed."""
+    """Return a function that builds the network with weights set by a seed."""
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
         raise TypeError(
             f"make_model: expected a function that returns a new network, got {type(make_model).__name__}; "
-            "each run needs its own: write def make_model(): return …"
+            "each run needs a new one: def make_model(): return …"
         )
 
     def make(seed: int) -> Any:
         with drawing(seed):  # on the CPU, so that the device makes no difference
             model = make_model()
         if not isinstance(model, torch.nn.Module):
-            raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
+            raise TypeError(f"make_model: expected it to return a torch Module, got {type(model).__name__}")
         return model.to(device).train()
 
     return make
 
 
 def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
-    """Return by what a later call knows the same task again; refuse what no run could mend.
+    """Return a fingerprint by which a later call recognises the same task; check the network and the loss.
 
-    The loss of the first batch with the weights that seed 0 draws, the data, and the base: another
-    architecture, loss or augmentation shows in one of these.
+    It has the loss of the first batch with the weights of seed 0, the data, and the base: a different
+    architecture, loss or augmentation changes one of these.
     """
     model, again = task.make(0), task.make(0)
     if model is again:
         raise ValueError("make_model: expected a new network in each call, got the same one twice")
     pairs = zip(model.parameters(), again.parameters(), strict=True)
     if not all(torch.equal(one, other) for one, other in pairs):
-        raise ValueError("make_model: expected the same weights for the same seed of torch, got others")
+        raise ValueError("make_model: expected the same weights for the same seed of torch, they differ")
     made = task.base(model.parameters(), 1e-3, 0.0)
     if not isinstance(made, torch.optim.Optimizer):
-        raise TypeError(f"base: expected to be given an optimizer of torch, got {made!r}")
+        raise TypeError(f"base: expected it to return a torch optimizer, got {made!r}")
     left = ("params", "lr", "weight_decay")
     groups = [", ".join(f"{k}={v}" for k, v in one.items() if k not in left) for one in made.param_groups]
     return {

@@ -1,4 +1,4 @@
-"""The methods of a comparison by name: what stands around the base, and how many steps a budget allows."""
+"""The methods of a comparison by name: the wrapper around the base, and the steps that a budget allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an opt
 
 
 def last(part: float) -> Callable[[int], range]:
-    """Return what names the last part of the steps."""
+    """Return a function from the number of steps to the range of the last part of them."""
     return lambda steps: range(steps - round(part * steps), steps)
 
 
@@ -28,10 +28,10 @@ def last(part: float) -> Callable[[int], range]:
 class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
-    `optimizer` is its name there, such as "SAM" or "paper.ASAM", and `options` what else it is given. Its
-    strength is a λ or ρ, as `symbol` says; of the base alone β, for a mean of the weights that is judged in
-    their place, or ε, by which labels are smoothed. `ladder` has three to choose from. `when` returns the
-    steps with an ascent step, by the number of steps; `ascent_fraction` is 0 where that needs no pass.
+    `optimizer` is its name there, such as "SAM" or "paper.ASAM", and `options` are its other arguments.
+    `symbol` names its strength, λ or ρ; for the base alone β, the decay of weight averaging (EMA), or ε, that
+    of label smoothing. `ladder` has three values to choose from. `when` maps the number of steps to the steps
+    with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
 
     Examples
     --------
@@ -49,17 +49,17 @@ class Method:
 
     @property
     def by_gap(self) -> bool:
-        """Whether it sets its own strength, by examples kept from training."""
+        """Whether it sets its own strength, from held-out examples."""
         return self.optimizer == "GapSAM"
 
     def rows(self, batch: int) -> int:
-        """Return the examples of the ascent step's pass, of a batch of so many."""
+        """Return the number of examples of the ascent step's pass, for a given batch size."""
         if not self.optimizer or not self.ascent_fraction:
             return 0
         return min(max(2, round(self.ascent_fraction * batch)), batch)
 
     def wrap(self, base: Any, model: Any, strength: float, steps: int, **options: Any) -> Any:
-        """Put the optimizer around the base, for so many steps; the base itself where there is none."""
+        """Wrap the base for a run of `steps` steps; return the base itself if there is no wrapper."""
         if not self.optimizer:
             return base
         given = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
@@ -82,11 +82,11 @@ METHODS: dict[str, Method] = {
 
 
 def steps_of(method: Method, grads: float, batch: int) -> int:
-    """Return the most steps that so many gradients allow.
+    """Return the largest number of steps within a budget of gradients.
 
-    A gradient is one pass over a batch; an ascent step counts by its examples. Step 0 of an optimizer with an
-    ascent step makes its pass in any case. How many ascent steps GapSAM will make is not known before: its
-    steps are the base's, and it ends when the gradients are spent.
+    A gradient is one pass over a batch; an ascent step counts in proportion to its examples. Step 0 of an
+    optimizer with an ascent step always includes its pass. The number of GapSAM's ascent steps is not known
+    in advance: it plans as many steps as the base, and ends when the budget is spent.
     """
 
     def cost(steps: int) -> int:
@@ -95,9 +95,9 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
 
     steps = int(grads) if method.by_gap else bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
     if method.by_gap and steps < ascent.LEAST:
-        raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, and this is for {steps}")
+        raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, but this allows {steps}")
     if method.optimizer and not method.when(steps):
-        raise ValueError(f"budget: it is for {steps} steps, of which none has an ascent step")
+        raise ValueError(f"budget: it allows {steps} steps, none of which has an ascent step")
     return steps
 
 
@@ -105,7 +105,7 @@ Builder = Callable[[Any, float, float], Any]
 
 
 class Base(NamedTuple):
-    """An optimizer that takes the steps, and what to choose from where nothing is said."""
+    """An optimizer that takes the steps, with its default values of lr and weight decay."""
 
     build: Builder  # from parameters, lr and weight decay
     lr: tuple[float, ...]
@@ -123,7 +123,7 @@ BASES = {
 
 
 def learning_rate(step: float, steps: float) -> float:
-    """Return the part of the highest learning rate: up in the first twentieth, then a cosine to zero."""
+    """Return the fraction of the peak learning rate: warm-up over the first twentieth, then cosine decay."""
     rise = max(1, round(_WARMUP * steps))
     if step < rise:
         return (step + 1) / rise

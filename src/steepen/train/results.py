@@ -1,4 +1,4 @@
-"""What comes out: what was tried and chosen, a record of each run, the table and the verdict."""
+"""Results: the trials and choices, a record of each run, the table and the verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {-1: "behind", 0: "level", 1: "ahead"}
 
 
 class Choice(NamedTuple):
-    """What is chosen on held-out data: the learning rate, the weight decay, and λ, ρ or the like."""
+    """The hyperparameters tuned on held-out data: learning rate, weight decay, and strength (λ, ρ, …)."""
 
     lr: float
     decay: float
@@ -30,16 +30,16 @@ class Choice(NamedTuple):
 
 
 def square(lr: Sequence[float], decay: Sequence[float], strengths: Sequence[float]) -> list[Choice]:
-    """Return k² trials of k values each: every pair of values of any two of the three comes once.
+    """Return k² trials from k values each, by a Latin square: each pair of any two values occurs once.
 
-    A Latin square. A method without a strength has all pairs of lr and weight decay.
+    A method without a strength has all pairs of lr and weight decay.
     """
     levels = range(len(lr))
     return [Choice(lr[i], decay[j], strengths[(i + j) % len(lr)]) for i in levels for j in levels]
 
 
 def best(scores: Sequence[float]) -> int | None:
-    """Return the index of the highest score; the first of equals, None where none is a finite number."""
+    """Return the index of the highest score, the first of equals; None if none is finite."""
     fine = [i for i, score in enumerate(scores) if math.isfinite(score)]
     return max(fine, key=lambda i: scores[i]) if fine else None
 
@@ -48,9 +48,9 @@ def best(scores: Sequence[float]) -> int | None:
 class Run:
     """One method with one seed.
 
-    It took `steps`, of which `perturbed` had an ascent step, and as many `gradients`, an ascent step counted
-    by its examples. `at` has the gradients and `times` the seconds that were spent at each look at the test
-    part, `accuracies` and `losses` what was seen there, `held_out` the loss on held-out data, if any.
+    It took `steps`, of which `perturbed` had an ascent step, and `gradients`, an ascent step counted in
+    proportion to its examples. `at` has the gradients and `times` the seconds up to each evaluation,
+    `accuracies` and `losses` those on the test data, `held_out` the loss on held-out data, if any.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """The part of the test data that was right at the end."""
+        """The accuracy on the test data at the end."""
         return self.accuracies[-1]
 
     @property
@@ -84,16 +84,16 @@ class Run:
 
     @property
     def diverged(self) -> bool:
-        """Whether that loss is no finite number; the run ended there."""
+        """Whether that loss is not finite; the run ended there."""
         return not math.isfinite(self.loss)
 
     @property
     def stop(self) -> int | None:
-        """The look at which the loss on held-out data was lowest: where early stopping ends."""
+        """The index of the evaluation with the lowest held-out loss, for early stopping."""
         return int(np.nanargmin(self.held_out)) if np.isfinite(self.held_out).any() else None
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON has it: null for what is not finite."""
+        """Return the run as a dict for JSON: None for values that are not finite."""
         curves = {name: [x if math.isfinite(x) else None for x in getattr(self, name)] for name in _CURVES}
         return asdict(self) | curves
 
@@ -107,7 +107,7 @@ class Run:
 
 
 class Mean(NamedTuple):
-    """A mean with its standard error, s/√n; NaN where there are no values, or one.
+    """A mean with its standard error, s/√n; NaN if there are no values, or only one for the error.
 
     Examples
     --------
@@ -129,11 +129,11 @@ class Mean(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Its sign if it is beyond two standard errors, else 0."""
+        """Its sign if it exceeds two standard errors, else 0."""
         return int(math.copysign(1, self.value)) if abs(self.value) > 2 * self.error else 0
 
     def text(self, form: str, scale: float = 1.0) -> str:
-        """Write it, times a scale; a dash for NaN."""
+        """Format it, multiplied by a scale; a dash for NaN."""
         if math.isnan(self.value):
             return "–"
         error = "" if math.isnan(self.error) else f" ± {scale * self.error:{form.removeprefix('+')}}"
@@ -143,7 +143,7 @@ class Mean(NamedTuple):
 class Line(NamedTuple):
     """One method over all seeds; the means are over the runs that did not diverge.
 
-    `steps`, `perturbed` and `gradients` are those of the longest run; `stopped_…` is with early stopping, by
+    `steps`, `perturbed` and `gradients` are those of the longest run; `stopped_…` is with early stopping on
     held-out data; differences are to the first method, at the end, paired by seed.
 
     Examples
@@ -196,7 +196,7 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
 
 
 class Trial(NamedTuple):
-    """One try of a method, and its score on held-out data; NaN if it diverged."""
+    """One tuning trial of a method, and its score on held-out data; NaN if it diverged."""
 
     method: str
     choice: Choice
@@ -205,10 +205,10 @@ class Trial(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What `compare` found. Printed, it is a table and a verdict.
+    """The result of `compare`. Prints as a table and a verdict.
 
-    `settings` is what all `methods` shared; `trials` are on held-out data, and `choices` what was chosen by
-    them; `runs` are judged by the test data; `failures` says why a method could not be run.
+    `settings` are common to all `methods`; `trials` are scored on held-out data, and `choices` are the best;
+    `runs` are evaluated on the test data; `failures` says why a method could not be run.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class Comparison:
         return summarise(sorted(self.runs, key=lambda run: self.methods.index(run.optimizer)))
 
     def rows(self) -> list[list[str]]:
-        """Return the table as text, its head first; methods that failed have a row too."""
+        """Return the table as text, header first; methods that failed have a row too."""
         rows: list[list[str]] = [list(_HEAD)]
         lines = {line.optimizer: line for line in self.summary()}
         for name in self.methods:
@@ -250,9 +250,9 @@ class Comparison:
         return rows
 
     def verdict(self) -> str:
-        """Say for each method whether it is ahead of the first in loss and accuracy, and at what cost.
+        """Return a sentence per method: ahead of the first in loss and accuracy or not, and at what cost.
 
-        Ahead and behind are beyond two standard errors, seed by seed; one seed decides nothing.
+        Ahead and behind mean by more than two standard errors, paired by seed; one seed decides nothing.
 
         Examples
         --------
@@ -279,7 +279,7 @@ def _sentence(line: Line, first: Line) -> str:
     if math.isfinite(line.difference.value):
         parts.append(f"{words[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
         if loss > 0 > accuracy:
-            parts.append("so less sure of itself, and not right more often")
+            parts.append("so less confident, but not more often right")
     parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
     if first.seconds > 0:
         parts.append(f"in {line.seconds / first.seconds:.2f} × the time")

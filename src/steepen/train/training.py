@@ -24,7 +24,7 @@ _CHUNK = 2000  # examples that are judged at once
 
 
 class Data(NamedTuple):
-    """Examples and their targets: the training part, and the part to judge by.
+    """Examples and their targets: training data and test data.
 
     Examples are a tensor, or a dict of tensors that the network takes by name.
     """
@@ -42,7 +42,7 @@ def take(x: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how it is judged."""
+    """What is trained, and how it is evaluated."""
 
     make: Callable[[int], Any]  # a new network in training mode, its weights from the seed
     loss: Callable[..., Any]  # the mean loss of the network's output and the targets
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def device(self) -> torch.device:
-        """Where the data is."""
+        """The device of the data."""
         return self.data.y.device
 
     def forward(self, model: Any, x: Any) -> Any:
@@ -66,7 +66,7 @@ class Task:
             return model(**x) if isinstance(x, Mapping) else model(x)
 
     def apart(self) -> tuple[Any, Data | None]:
-        """Return the rows to train on, and the others in the place of the test part."""
+        """Return the rows to train on, and the held-out rows as test data."""
         every = torch.arange(len(self.data.y), device=self.device)
         if self.held_out is None:
             return every, None
@@ -75,7 +75,7 @@ class Task:
         return every[~torch.isin(every, rows)], watched
 
     def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
-        """Take one step on a batch, with labels smoothed by so much."""
+        """Take one step on a batch, with label smoothing."""
 
         def loss_of(x: Any, y: Any) -> Any:
             smoothed = {"label_smoothing": smoothing} if smoothing else {}
@@ -91,7 +91,7 @@ class Task:
 
 @contextmanager
 def drawing(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Have torch draw from the seed alone, here and on a device; its generators are left as they were."""
+    """Seed torch's generators, on the CPU and on a device, and restore their states afterwards."""
     device = torch.device(device)
     undo = random_of(device)
     torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
@@ -104,7 +104,7 @@ def drawing(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
 
 
 def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
-    """Yield rows for minibatches without end: every pass a new order, what does not fill a batch left out."""
+    """Yield rows for minibatches without end, shuffled in each epoch; incomplete batches are dropped."""
     if batch > len(rows):
         raise ValueError(f"batch: expected at most the {len(rows)} examples, got {batch}")
     generator = torch.Generator().manual_seed(seed)
@@ -125,13 +125,13 @@ def fit(
     evaluations: int = EVALUATIONS,
     watch: Callable[[Any], None] | None = None,
 ) -> Run:
-    """Train one network within a budget of gradients, and judge it on the way and at the end.
+    """Train one network within a budget of gradients, and evaluate it during the run and at the end.
 
-    The weights, the order of the minibatches, their augmentation and what dropout draws depend on the seed
+    The weights, the order of the minibatches, their augmentation and the dropout masks depend on the seed
     alone: step k has the same masks with every method, and in every process. A gradient is a pass over a
-    minibatch; the ascent step's pass counts by its examples. A run whose test loss is not finite any more
-    ends there. The test part is looked at so many times, evenly in gradients; `watch` is shown the network
-    after each.
+    minibatch; the ascent step's pass counts in proportion to its examples. A run ends when its test loss is
+    no longer finite. The test data is evaluated `evaluations` times, evenly in gradients; `watch` is called
+    with the network after each.
     """
     data, batch, device = task.data, task.batch, task.device
     rows, apart = task.apart()
@@ -193,7 +193,7 @@ def fit(
 def _average(model: Any, decay: float) -> Any:
     """Return a running mean of the weights and of BatchNorm's statistics.
 
-    It is the mean of all steps until those outweigh β: so the first weights, far off, do not stay in it.
+    It is the plain mean until there are enough steps for β, so that the initial weights do not dominate it.
     """
     taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
 
@@ -206,13 +206,13 @@ def _average(model: Any, decay: float) -> Any:
 
 
 def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
-    """Return the accuracy (NaN where targets are no classes) and the mean loss on the test part."""
+    """Return the accuracy (NaN if targets are not classes) and the mean loss on the test data."""
     loss, right, targets = _judged(model, data, task)
     return float(right) / targets if targets else math.nan, float(loss)
 
 
 def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
-    """Return the loss and how many targets are met, where the network is; and how many there are."""
+    """Return the loss and the number of correct targets, on the device, and the number of targets."""
     examples, right, targets, loss = len(data.y_test), 0, 0, 0.0
     with judging(model):
         for start in range(0, examples, _CHUNK):

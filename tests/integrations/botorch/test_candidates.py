@@ -231,7 +231,7 @@ def test_starts_and_functions_of_the_wrong_form():
         with pytest.raises((TypeError, ValueError), match=message):
             gen_candidates(X, function, 0.0, 1.0)
     nothing = lambda X: X.sum(dim=(-1, -2)) * torch.nan  # noqa: E731
-    unknown = pytest.warns(OptimizeWarning, match="options: 'maxitre' is not known, and is ignored")
+    unknown = pytest.warns(OptimizeWarning, match="options: 'maxitre' is unknown and is ignored")
     with pytest.warns(OptimizationWarning, match="No start"), unknown:
         _, values = gen_candidates(starts, nothing, 0.0, 1.0, options={"maxitre": 5})
     assert (values == -torch.inf).all()

@@ -1,4 +1,4 @@
-"""BoTorch: acquisition functions and Gaussian processes by the batched, bounded cgd-auto.
+"""BoTorch: optimise acquisition functions and fit Gaussian processes with batched, bounded cgd-auto.
 
 `gen_candidates` goes into `botorch.optim.optimize_acqf(gen_candidates=…)`, `fit` into
 `botorch.fit.fit_gpytorch_mll(optimizer=…)`, and the penalties into BoTorch's own

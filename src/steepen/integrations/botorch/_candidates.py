@@ -35,35 +35,35 @@ def gen_candidates(
 ) -> tuple[Tensor, Tensor]:
     """Maximise an acquisition function from all starts at once, for `optimize_acqf(gen_candidates=…)`.
 
-    Every restart is a row of one batched, bounded cgd-auto. A call of the acquisition function is one trial
-    of every row, with its gradients from one backward pass, and a row that has ended is in it no more. Where
-    a GPU's memory cannot hold the batch, it is evaluated in parts.
+    Every restart is a row of one batched, bounded cgd-auto run. A call of the acquisition function evaluates
+    one trial of every active row, with gradients from one backward pass. If the batch does not fit into a
+    GPU's memory, it is evaluated in parts.
 
     Parameters
     ----------
     initial_conditions : Tensor
         The starts, of shape (b, q, d) or (q, d).
     acquisition_function : AcquisitionFunction
-        From (b, q, d) to b values, each a function of its own q points alone.
+        Maps (b, q, d) to b values, each a function of its own q points alone.
     lower_bounds, upper_bounds : number or Tensor, optional
         The box: one value, or one for each of the d features.
     inequality_constraints, equality_constraints, nonlinear_inequality_constraints : optional
-        Refused: the box is all that this minimiser knows. BoTorch's `gen_candidates_scipy` takes them.
+        Not supported: this minimiser handles bounds only. BoTorch's `gen_candidates_scipy` takes them.
     options : dict, optional
         By BoTorch's names: `maxiter` (2000), the most calls; `ftol` or `factr`, `gtol`, `pgtol` or `tol`,
         `maxcor`, `maxls`, `maxfun`; `max_optimization_problem_aggregation_size`, the most rows in a call. And
-        `race` (True): a row ends early when it is far behind the best beside what it gains, or has come to
-        where a better one ended. The best candidate is the same, the others are less refined; say False if
-        they matter, as with `return_best_only=False`.
+        `race` (True): a row stops early if it is too far behind the best for its rate of progress, or reaches
+        the end point of a better one. The best candidate is the same, the others are less refined; set False
+        if they matter, as with `return_best_only=False`.
     fixed_features : dict, optional
-        Values of features that stay: a number, or a tensor of shape (b,) or (b, q).
+        Values of fixed features: a number, or a tensor of shape (b,) or (b, q).
     timeout_sec : float, optional
-        Stop after so many seconds, with the best found so far.
+        Time limit in seconds; the best points so far are returned.
 
     Returns
     -------
     tuple of Tensor
-        The candidates, of the shape of the starts, and b acquisition values; -inf for a row without a value.
+        The candidates, in the shape of the starts, and b acquisition values; -inf for rows without a value.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _refuse(**given: Any) -> None:
     for name, constraints in given.items():
         if constraints:
             raise UnsupportedError(
-                f"{name}: steepen's gen_candidates knows bounds and fixed features only; "
+                f"{name}: steepen's gen_candidates supports bounds and fixed features only; "
                 "BoTorch's gen_candidates_scipy takes constraints"
             )
 
@@ -160,7 +160,7 @@ def _starts(given: Any) -> Tensor:
         raise ValueError(f"initial_conditions: expected shape (b, q, d) or (q, d), got {tuple(given.shape)}")
     if given.dtype == torch.float32:
         warnings.warn(
-            "initial_conditions: in float32 an acquisition function has some seven digits, of which the "
+            "initial_conditions: in float32 an acquisition function has about seven digits, of which the "
             "search can use half; float64 finds better candidates",
             InputDataWarning,
             stacklevel=3,
@@ -172,7 +172,7 @@ def _eval_mode(acquisition_function: Any) -> None:
     model = getattr(acquisition_function, "model", None)
     if getattr(model, "training", False):
         warnings.warn(
-            "acquisition_function: its model is in training mode, and is set to evaluation mode",
+            "acquisition_function: its model was in training mode and is set to evaluation mode",
             InputDataWarning,
             stacklevel=3,
         )
@@ -216,7 +216,7 @@ def _side(name: str, side: Any, infinite: float, starts: Tensor) -> NDArray[Any]
 
 
 def _check_box(low: NDArray[Any], high: NDArray[Any], starts: Tensor, fixed: Mapping[int, Tensor]) -> None:
-    """Refuse an empty box, and starts and fixed features outside of it."""
+    """Raise an error for an empty box, and for starts or fixed features outside it."""
     for i in range(len(low)):
         if low[i] > high[i]:
             sides = f"({low[i]:g}, {high[i]:g})"

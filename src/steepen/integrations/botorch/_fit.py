@@ -53,22 +53,22 @@ def fit(
     Parameters
     ----------
     mll : MarginalLogLikelihood
-        Its negative is minimised, and its model's parameters are set to the best that was found.
+        Its negative is minimised, and its model's parameters are set to the best found.
     parameters : dict, optional
-        What to fit; by default all parameters that require a gradient.
+        The parameters to fit; by default all that require a gradient.
     bounds : dict, optional
-        Limits by the parameters' names, beside those of their constraints.
+        Limits by parameter name, in addition to those of their constraints.
     closure, closure_kwargs : optional
-        In place of BoTorch's own evaluation of the loss and its gradients, for one start.
+        Replaces BoTorch's own evaluation of the loss and its gradients, for one start.
     options : dict, optional
-        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`. And `race` (False): give
-        up starts that are far behind the best; from the priors many are, for a while.
+        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`. And `race` (False): drop
+        starts that are far behind the best, as many drawn from the priors are at first.
     timeout_sec : float, optional
-        Stop after so many seconds.
+        Time limit in seconds.
     restarts : int
-        How many starts: the present parameters, and others drawn from their priors. They are made in one
-        batch, in which a call of the model evaluates all of them; the model must be an exact GP of GPyTorch,
-        whose modules take parameters with a leading axis. Say it as `optimizer_kwargs={"restarts": 8}`.
+        The number of starts: the current parameters, and others drawn from their priors. They run in one
+        batch, and a call of the model evaluates all of them; the model must be an exact GP of GPyTorch,
+        whose modules take parameters with a leading axis. Pass it as `optimizer_kwargs={"restarts": 8}`.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def fit(
         box = np.tile([-np.inf, np.inf], (sum(p.numel() for p in fitted.values()), 1))
     if restarts > 1:
         if closure is not None:
-            raise UnsupportedError("closure: it evaluates one start; leave it out, or take restarts=1")
+            raise UnsupportedError("closure: it evaluates one start only; omit it, or set restarts=1")
         x, f, status, steps = _many(mll, fitted, box, restarts, settings, timeout_sec)
     else:
         x, f, status, steps = _one(mll, fitted, box, closure, closure_kwargs or {}, settings, timeout_sec)
@@ -165,7 +165,7 @@ def _many(
 
 
 def _draws(mll: Any, fitted: Mapping[str, Tensor], restarts: int) -> NDArray[np.float64]:
-    """Return the present parameters, and others from their priors, one vector a row."""
+    """Return the current parameters, and others drawn from their priors, one vector per row."""
     present = {name: p.detach().clone() for name, p in mll.named_parameters()}
 
     def vector() -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Gradient penalties on acquisition functions: what the paper names as future work."""
+"""Gradient penalties on acquisition functions: named as future work in the paper."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -20,20 +20,20 @@ TINY = 1e-30
 class GradientPenalty(Module):
     """√(∇μᵀΣ∇μ): to first order, the deviation of the posterior mean when x is known up to noise Σ.
 
-    A penalty for BoTorch's `PenalizedAcquisitionFunction`. It keeps away from slopes, which do not hold when
-    x cannot be set exactly; for q points it is the largest of theirs. Beside sampled perturbations it costs
-    one gradient of μ. It vanishes at the top of every peak, though, and of a sharp one too: it makes that
-    thinner, and no lower. With `curvature` it is √(∇μᵀΣ∇μ + ½·tr(HΣHΣ)), the deviation to second order, at d
-    gradients more, and prefers flat optima.
+    A penalty for BoTorch's `PenalizedAcquisitionFunction`. It avoids slopes, where the value is not robust if
+    x cannot be set exactly; for q points it is the largest of theirs. Unlike sampled perturbations it costs
+    only one gradient of μ. But it vanishes at the top of every peak, even a sharp one, which gets narrower
+    but no lower. With `curvature` it is √(∇μᵀΣ∇μ + ½·tr(HΣHΣ)), the deviation to second order, for d more
+    gradients, and prefers flat optima.
 
     Parameters
     ----------
     model : botorch.models.model.Model
-        With one output; its posterior mean must have a gradient.
+        A model with one output, whose posterior mean has a gradient.
     covariance : number or Tensor
         Σ: a variance for all features, one for each (d,), or a matrix (d, d); in the model's units of x.
     curvature : bool
-        Whether the Hessian H of μ counts, too.
+        Whether to include the Hessian H of μ.
 
     Examples
     --------
@@ -81,8 +81,8 @@ class GradientPenalty(Module):
 class AcquisitionGradientPenalty(Module):
     """‖∇a‖² of an acquisition function a, for BoTorch's `PenalizedAcquisitionFunction`.
 
-    With a − λ‖∇a‖² an optimizer climbs the paper's steeper landscape of −a: the maxima of a stay, as its
-    gradient vanishes there, and what is on the way gets steeper.
+    Maximising a − λ‖∇a‖² is minimising the paper's steeper landscape of −a: the maxima of a stay, as its
+    gradient vanishes there, and the slopes around them get steeper.
 
     Examples
     --------

@@ -40,11 +40,11 @@ USUAL = {
 
 
 def read_options(given: Mapping[str, Any] | None, **usual: Any) -> dict[str, Any]:
-    """Read options by BoTorch's names; warn of those that are not known."""
+    """Read options by BoTorch's names; warn of unknown ones."""
     read = USUAL | usual
     for name, value in (given or {}).items():
         if name not in NAMES:  # SciPy says so, too, and goes on: BoTorch hands all options to it
-            said = f"options: {name!r} is not known, and is ignored; {meant(name, list(NAMES))}"
+            said = f"options: {name!r} is unknown and is ignored; {meant(name, list(NAMES))}"
             warnings.warn(said, OptimizeWarning, stacklevel=3)
             continue
         ours, argument = NAMES[name], f'options["{name}"]'
@@ -94,7 +94,7 @@ class Evaluation:
             raise ValueError(f"expected one value for each of {len(X)} rows, got shape {tuple(f.shape)}")
         if not f.requires_grad:
             raise ValueError(
-                "no derivative leads from the value back to the point, and so there is no gradient"
+                "the value does not depend on the point in torch's graph, so there is no gradient"
             )
         (g,) = torch.autograd.grad(f.sum(), X)
         return torch.cat([f.detach()[:, None], g], dim=1)
