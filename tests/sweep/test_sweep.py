@@ -142,7 +142,7 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         assert len(st.load_results(tmp_path / "t.jsonl")) == 0
     (tmp_path / "t.jsonl").write_text('{"steepen": "sweep 1"}\n')
     with pytest.raises(
-        ValueError, match=r"path: .*t.jsonl' has the old layout, without checksums; .* reads it"
+        ValueError, match=r"path: .*t.jsonl' has the old format, without checksums; .* reads it"
     ):
         st.load_results(tmp_path / "t.jsonl")
     assert_frame_equal(swept(out=out), found, check_exact=True)
