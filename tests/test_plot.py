@@ -188,11 +188,11 @@ GD = {"gd": run()}
         (lambda: plot.convergence({"gd": run(trace=False)}), "results: a run has no trace"),
         (lambda: plot.trajectories(BRANIN, {"mine": run(trace=True)}), "results: 'mine'.*trace=\"x\""),
         (lambda: plot.trajectories(BRANIN, GD, [1, 2]), "bounds: expected two rows"),
-        (lambda: plot.landscape(Quartic(), 1.0, (1.0, 1.0)), "interval: .*rising"),
+        (lambda: plot.landscape(Quartic(), 1.0, (1.0, 1.0)), "interval: .*increasing"),
         (lambda: plot.landscape(np.sin, 1.0, (0.0, 1.0)), "jac: expected a callable"),
         (lambda: plot.landscape(np.sin, 1.0, (0.0, 1.0), jac=np.cos), "fun: .*shape"),
         (lambda: plot.save(None, "run.bmp"), r"path: .*\.png, \.svg, \.pdf; got 'run.bmp'"),
-        (lambda: plot.save(None, "no/such/run.png"), "path: there is no folder 'no/such'"),
+        (lambda: plot.save(None, "no/such/run.png"), "path: folder 'no/such' does not exist"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -29,10 +29,10 @@ def cli(capsys):
     ("words", "err"),
     [
         ("explore brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
-        ("explore branin --out page.txt", "--out: expected a name ending in .html, got 'page.txt'"),
-        ("explore branin --out nowhere/page.html", "--out: expected a file in a folder that is there"),
+        ("explore branin --out page.txt", "--out: expected a file name ending in .html, got 'page.txt'"),
+        ("explore branin --out nowhere/page.html", "--out: expected a file in an existing folder"),
         ("reproduce --only lemma", "--only: 'lemma' is not known; did you mean 'lemma1'?"),
-        ("sweep nothing.toml", "FILE.toml: there is no file 'nothing.toml'"),
+        ("sweep nothing.toml", "FILE.toml: file 'nothing.toml' does not exist"),
         ("reproduce --colour red", "No such option: --colour"),
     ],
 )

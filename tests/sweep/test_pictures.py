@@ -79,12 +79,12 @@ def test_profiles_count_runs():
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda t, g: st.plot.settings_map(g), "table: expected one method, got gd, cgd-fd; choose one"),
-        (lambda t, g: st.plot.settings_map(t.drop(columns="f0")), "table: expected what `sweep` returns"),
-        (lambda t, g: st.plot.basins(t), "table: expected ends of two variables"),
-        (lambda t, g: st.plot.basins(g[5:]), "table: expected the starts of a grid"),
+        (lambda t, g: st.plot.settings_map(g), "table: expected one method, got gd, cgd-fd; select one"),
+        (lambda t, g: st.plot.settings_map(t.drop(columns="f0")), "table: expected a result of `sweep`"),
+        (lambda t, g: st.plot.basins(t), "table: expected end points in two variables"),
+        (lambda t, g: st.plot.basins(g[5:]), "table: expected starts on a full grid"),
         (lambda t, g: st.plot.basins(g, radius=2.0), "radius: expected"),
-        (lambda t, g: st.plot.profiles(t), "table: expected f at some numbers of gradients"),
+        (lambda t, g: st.plot.profiles(t), "table: expected columns f_5"),
         (lambda t, g: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
     ],
 )  # fmt: skip

@@ -138,11 +138,11 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
     assert_frame_equal(st.load_results(out), found[:3])
     lines = out.read_bytes().splitlines(keepends=True)
     (tmp_path / "t.jsonl").write_bytes(lines[0] + lines[1].replace(b"A", b"B", 1))
-    with pytest.warns(UserWarning, match="path: 1 line is damaged in .*t.jsonl', and left out"):
+    with pytest.warns(UserWarning, match="path: 1 line is damaged in .*t.jsonl' and skipped"):
         assert len(st.load_results(tmp_path / "t.jsonl")) == 0
     (tmp_path / "t.jsonl").write_text('{"steepen": "sweep 1"}\n')
     with pytest.raises(
-        ValueError, match=r"path: .*t.jsonl' has the old layout, without checksums; .* reads it"
+        ValueError, match=r"path: .*t.jsonl' has the old format, without checksums; .* reads it"
     ):
         st.load_results(tmp_path / "t.jsonl")
     assert_frame_equal(swept(out=out), found, check_exact=True)
@@ -155,19 +155,19 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         ({"method": []}, "method: expected at least one, got none: the grid is empty"),
         ({"step": []}, "step: expected at least one value, got none: the grid is empty"),
         ({"method": "gd", "lam": 0.1}, "lam: method 'gd' has no such setting; it has step"),
-        ({"settings": [{"method": "gd"}], "step": 1}, "settings: give either settings or step, not both"),
+        ({"settings": [{"method": "gd"}], "step": 1}, "settings: pass either settings or step, not both"),
         ({"method": "cgd_fd"}, "method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
         ({"fun": "bran"}, "fun: 'bran' is not known; did you mean 'branin'?"),
-        ({"fun": ["booth", "booth"]}, "fun: 'booth' is there twice"),
+        ({"fun": ["booth", "booth"]}, "fun: 'booth' appears twice"),
         ({"starts": [[1.0]]}, "starts: expected points of 2 numbers for 'branin', got 1"),
         ({"starts": {}}, "starts: expected an entry for every function"),
         ({"fun": np.sum}, "starts: expected points, since 'sum' has no bounds"),
         ({"step": [0.1, -1.0]}, "step: "),
-        ({"budget": st.Budget(seconds=1)}, "budget: a sweep has no limit in seconds"),
+        ({"budget": st.Budget(seconds=1)}, "budget: a sweep takes no limit in seconds"),
         ({"at": [-1]}, "at: expected a whole number"),
         ({"gtoll": 1e-3}, "gtoll: not an argument of sweep; did you mean 'gtol'?"),
-        ({"at": [1], "engine": "jax"}, "at: engine='jax' sets aside room for every iterate"),
-        ({"step": stats.uniform(0, 1)}, "draws: expected a number of draws with distributions"),
+        ({"at": [1], "engine": "jax"}, "at: engine='jax' preallocates memory for every iterate"),
+        ({"step": stats.uniform(0, 1)}, "draws: must be given if and only if"),
         ({"out": "/nowhere/at/all.jsonl"}, "out: there is no folder"),
         ({"fun": lambda x: LOCK, "jobs": 2, "starts": [[0.0]]}, "fun: "),
     ],
@@ -202,7 +202,7 @@ def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest
         return square(x)
 
     given = {"jac": lambda x: 2 * x, "budget": BUDGET, "rows": 1, "out": tmp_path / "s"}
-    says = "1 of 2 batches failed; what was made is in the file.*f with .*: RuntimeError: too far"
+    says = "1 of 2 batches failed; the completed ones are in the file.*f with .*: RuntimeError: too far"
     with pytest.raises(RuntimeError, match=says):
         st.sweep(f, [[1.0]], method="gd", step=[0.1, 2.0], **given)
     assert len((tmp_path / "s").read_text().splitlines()) == 3

@@ -141,8 +141,8 @@ def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     ("text", "words"),
     [
         (sealed('{"steepen": "results 2", "study": 2}').decode(), r"study 2, not 1\. Give another file"),
-        ('{"study": 1}\n', "has the old layout, without checksums; .* as of commit 4732399, reads it"),
-        (sealed('{"steepen": "results 3"}').decode(), "the layout 'results 3', which a later steepen reads"),
+        ('{"study": 1}\n', "has the old format, without checksums; .* as of commit 4732399, reads it"),
+        (sealed('{"steepen": "results 3"}').decode(), "the format 'results 3' of a later steepen"),
         ("name,value\n", r"is not a file of these results\. It is left as it is$"),
     ],
 )

@@ -46,8 +46,8 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        ("loss = 1", [], "lacks make_model, train, test"),
-        (None, [], "SCRIPT.py: there is no file"),
+        ("loss = 1", [], "does not define make_model, train, test"),
+        (None, [], "task.py' does not exist"),
         (SCRIPT, ["--methods", "samm"], "methods: 'samm' is not known; did you mean 'sam'?"),
         (SCRIPT, ["--device", "abacus"], "device: expected an available one, such as 'cpu'; got 'abacus'"),
         (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
@@ -77,7 +77,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, capsys, monkeypatch):
     real = _compare.fit
     monkeypatch.setattr(_compare, "fit", interrupted)
     assert main(["train", "task.py"]) == 1
-    assert "the same command goes on from what it has kept" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     assert main(["train", "task.py", "--quiet"]) == 0
     assert len(begun) == 12 + 1
     captured = capsys.readouterr()

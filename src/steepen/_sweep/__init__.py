@@ -1,4 +1,4 @@
-"""`sweep`: many runs as few batched calls, a table of them, and a file that a kill does not harm."""
+"""`sweep`: many runs in few batched calls, a table of results, and a file that survives interruption."""
 
 from .results import load_results
 from .sweep import sweep

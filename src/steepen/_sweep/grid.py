@@ -1,4 +1,4 @@
-"""From lists of values to settings, and from settings to calls whose rows differ in numbers alone."""
+"""From lists of values to settings, and from settings to batched calls."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .._tools.check import is_number, one_of, whole
 from ..directions import CGD, METHODS
 
 AXES = tuple(MethodSettings.__annotations__)
-"""What settings are made of, beside the method."""
+"""The keys of a setting besides the method."""
 BY_ROW = ("step", "lam", "r")
-"""What the rows of one batch may differ in."""
+"""The settings that may differ between the rows of a batch."""
 
 Setting = dict[str, Any]
 
 
 def has(method: str) -> tuple[str, ...]:
-    """Return the settings that a method has.
+    """Return the names of the settings of a method.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def has(method: str) -> tuple[str, ...]:
 
 
 def grid(method: Any, axes: Mapping[str, Any], draws: int | None, seed: int) -> list[Setting]:
-    """Return every combination; what a method does not have, it is run without.
+    """Return every combination; settings that a method does not have are dropped.
 
     Examples
     --------
@@ -54,8 +54,8 @@ def grid(method: Any, axes: Mapping[str, Any], draws: int | None, seed: int) -> 
             raise ValueError(f"{name}: {'; '.join(map(_without, methods))}")
     drawn = [name for name, value in given.items() if hasattr(value, "rvs")]
     if bool(drawn) != (draws is not None):
-        names = ", ".join(drawn) or "nothing is a distribution"
-        raise ValueError(f"draws: expected a number of draws with distributions, and only then; {names}")
+        names = ", ".join(drawn) or "no distribution was given"
+        raise ValueError(f"draws: must be given if and only if a setting is a distribution: {names}")
     if draws is not None:
         whole("draws", draws, 1)
     rng = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def grid(method: Any, axes: Mapping[str, Any], draws: int | None, seed: int) -> 
 
 
 def listed(settings: Iterable[Mapping[str, Any]], method: Any) -> list[Setting]:
-    """Return settings that are given one by one, each checked against its method."""
+    """Return explicitly listed settings, each checked against its method."""
     found: list[Setting] = []
     for one in settings:
         if not isinstance(one, Mapping):
@@ -109,7 +109,7 @@ def _values(name: str, value: Any) -> list[Any]:
 
 
 def _once(settings: Sequence[Setting]) -> list[Setting]:
-    """Leave out what is there already: methods without a setting have it once for each of its values."""
+    """Drop duplicates, which arise when a method ignores a setting that has several values."""
     seen: dict[str, Setting] = {}
     for one in settings:
         seen.setdefault(repr(sorted(one.items(), key=lambda item: item[0])), one)
@@ -117,7 +117,7 @@ def _once(settings: Sequence[Setting]) -> list[Setting]:
 
 
 class Call(NamedTuple):
-    """Settings that one batch can hold: what they share, a number for each of them, and their places."""
+    """Settings that run as one batch: the shared ones, the per-row numbers, and their indices."""
 
     shared: dict[str, Any]
     rows: dict[str, Any]
@@ -125,7 +125,7 @@ class Call(NamedTuple):
 
 
 def calls(settings: Sequence[Setting]) -> list[Call]:
-    """Put settings together that are equal in all but numbers.
+    """Group settings that differ only in numbers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A file of results, of a sweep, a comparison, a benchmark or the paper, as a table."""
+"""Results files of sweeps, comparisons, benchmarks and the paper, as tables."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ COUNTS = ("nit", "nfev", "njev", "nhvp")
 
 
 def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a file of results, finished or not, into a table.
+    """Read a results file, complete or not, into a table.
 
     `sweep`, `steepen.train.compare`, `steepen reproduce` and the programs in `benchmarks/` write such files:
-    lines of JSON with a checksum each, the first of which says what they belong to.
+    lines of JSON, each with a checksum. The first line describes the run.
 
     Parameters
     ----------
     path : path
-        The file. One of an older layout is refused, with the version that reads it; lines that are damaged
-        are left out, with a warning.
+        The file. For an older format an error names the version that reads it; damaged lines are skipped
+        with a warning.
 
     Returns
     -------
     pandas.DataFrame
-        Of a sweep the table that it returns, as far as it was run (without the columns `start0`, …); of
-        others a row for each record. `attrs["about"]` is the first line.
+        For a sweep, the table that `sweep` returns, with the rows completed so far (without the columns
+        `start0`, …); otherwise one row per record. `attrs["about"]` is the first line.
 
     Examples
     --------
@@ -52,13 +52,13 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     pandas = load("pandas", "load_results", extra="pandas")
     if not Path(path).is_file():
-        raise ValueError(f"path: there is no file {os.fspath(path)!r}")
+        raise ValueError(f"path: file {os.fspath(path)!r} does not exist")
     head = read_head("path", Path(path))
     file = JobFile(path, head["key"])
     records = file.read().values()
     if file.damaged:
         text = "1 line is" if file.damaged == 1 else f"{file.damaged} lines are"
-        warnings.warn(f"path: {text} damaged in {os.fspath(path)!r}, and left out", stacklevel=2)
+        warnings.warn(f"path: {text} damaged in {os.fspath(path)!r} and skipped", stacklevel=2)
     made = table_of(head, records) if head.get("results") == "sweep" else pandas.DataFrame(records)
     made.attrs["about"] = head
     return made
@@ -67,7 +67,7 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
 def table_of(
     about: Mapping[str, Any], records: Iterable[Record], more: Mapping[str, NDArray[Any]] | None = None
 ) -> pd.DataFrame:
-    """Return the table of a sweep from the first line of its file and its batches, without rows not run."""
+    """Return the table of a sweep from the first line of its file and its batches, completed rows only."""
     pandas = load("pandas", "sweep", extra="sweep")
     functions: dict[str, Any] = about["functions"]
     settings: list[dict[str, Any]] = about["settings"]
@@ -104,7 +104,7 @@ def table_of(
 
 
 def _columns(about: Mapping[str, Any], total: int) -> dict[str, NDArray[Any]]:
-    """Return the columns that runs fill."""
+    """Return the empty result columns."""
     names = ["f", "best", *(f"f_{look}" for look in about["at"])]
     if about["points"]:
         names += [f"x{i}" for i in range(max(one["n"] for one in about["functions"].values()))]
@@ -114,7 +114,7 @@ def _columns(about: Mapping[str, Any], total: int) -> dict[str, NDArray[Any]]:
 
 
 def _statuses(status: NDArray[Any], pandas: Any) -> Any:
-    """Return statuses by name, with those that occur as categories."""
+    """Return status names as a categorical of those that occur."""
     seen, code = set(np.unique(status).tolist()), np.zeros(256, np.int8)
     found = [one for one in Status if int(one) in seen]
     code[[int(one) for one in found]] = np.arange(len(found))

@@ -1,4 +1,4 @@
-"""`sweep` itself."""
+"""The function `sweep`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEY = ("function", "call", "first")
 
 
 class SweepKeywords(Shared, total=False):
-    """The keywords of `sweep` that are those of `minimize`: of the first, values or lists of values."""
+    """The keywords that `sweep` shares with `minimize`; the settings may be lists of values."""
 
     step: Any
     lam: Any
@@ -63,55 +63,55 @@ def sweep(
     progress: bool = False,
     **keywords: Unpack[SweepKeywords],
 ) -> pd.DataFrame:
-    """Run functions from many starts with many settings, and return a table with a row for each run.
+    """Minimise functions from many starts with many settings, and return a table with one row per run.
 
-    Every setting may be a list: all combinations are run, a method without what it does not have. Runs that
-    differ in numbers alone share batched calls. The table is the same in whatever order they are made and by
-    however many processes (to the bit, if BLAS has one thread in each).
+    Every setting may be a list: all combinations are run, and a method ignores settings it does not have.
+    Runs that differ only in numbers share batched calls. The table does not depend on the order of the runs
+    or the number of processes (bit for bit, if BLAS uses one thread per process).
 
     Parameters
     ----------
     fun : callable, name of a test function, or a list or mapping of them
-        As for `minimize`; in a mapping by the names that the table will have.
-    starts : array of shape (S, n), or int, or a mapping from names of functions to them
-        Start points; a number of them is drawn inside the bounds that the function has.
+        As for `minimize`; the keys of a mapping are the names in the table.
+    starts : array of shape (S, n), int, or mapping from function names to either
+        Start points, or the number of points to draw uniformly within the bounds of the function.
     method : str or list of str
         Names of methods.
     settings : iterable of dict, optional
-        The combinations one by one, such as {"method": "gd", "step": 0.1}, in place of lists of values.
+        Explicit combinations, such as {"method": "gd", "step": 0.1}, instead of lists of values.
     draws : int, optional
-        How many settings are drawn, where distributions are given.
+        The number of settings to draw, if distributions are given.
     seed : int
-        The seed of starts and of settings that are drawn.
+        The random seed for drawn starts and settings.
     at : sequence of int
-        Also keep the f that was reached with so many gradients, as columns `f_10` and so on.
+        Also record f after these numbers of gradients, as columns `f_10` and so on.
     points : bool
-        Also keep where each run starts and ends, as columns `start0`, … and `x0`, ….
+        Also record the start and end point of each run, as columns `start0`, … and `x0`, ….
     out : path, optional
-        A file of results; its folder must be there. Rows are appended as they come, and are not run again:
-        after a kill the same call goes on. A file of another sweep is refused.
+        A results file; its folder must exist. Rows are appended as they complete and are not run again:
+        after an interruption the same call resumes. A file of another sweep is rejected.
     jobs : int, optional
-        How many processes, -1 for one a core; by default what `joblib.parallel_config` says (cores, Dask,
-        Ray), else this one.
+        The number of processes, -1 for one per core; by default as set by `joblib.parallel_config` (cores,
+        Dask, Ray), otherwise the current process only.
     rows : int, optional
-        The most rows of a batch; by default 10 000, fewer where they would take more than about 64 MB.
+        The maximum batch size; by default 10 000, or fewer rows if they would need more than about 64 MB.
     progress : bool
         Show a progress bar, if standard error is a terminal.
     step, lam, r, b, penalty, memory, switch : value or list of values, optional
-        As for `minimize`; a distribution of `scipy.stats` is drawn from, `draws` times.
+        As for `minimize`, or a `scipy.stats` distribution, from which `draws` values are drawn.
     budget : Budget, optional
-        The limits of each run; not in seconds, which no two machines share.
+        The limits of each run; a limit in seconds is not allowed, as it depends on the machine.
     bounds : as for `minimize`, or True
-        True stands for the bounds that each function has.
+        True means the bounds of each function.
     tol, gtol, ftol, xtol, gtol_rel, jac, hvp, hessp, hess, x_scale, engine
         As for `minimize`.
 
     Returns
     -------
     pandas.DataFrame
-        Ordered by function, setting and start: `function`, `method`, the settings, `start` (its number), `f0`
-        (f there), `f` (at the end), `best` (the lowest seen), `status`, the counts `nit`, `nfev`, `njev` and
-        `nhvp`, and what `at` and `points` ask for.
+        Ordered by function, setting and start: `function`, `method`, the settings, `start` (its index), `f0`
+        (f there), `f` (final), `best` (lowest seen), `status`, the counts `nit`, `nfev`, `njev` and
+        `nhvp`, and the columns of `at` and `points`.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def sweep(
     chosen = _chosen(method, axes, settings, draws, seed)
     budget = shared["budget"]
     if isinstance(budget, Budget) and budget.seconds is not None:
-        raise ValueError("budget: a sweep has no limit in seconds: its table would depend on the machine")
+        raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
     looks = _looks(at, budget, one_of("engine", shared["engine"], ("eager", "jax")))
     batches = calls(chosen)
     targets = _targets(fun, starts, seed, bounds, batches, shared)
@@ -146,7 +146,7 @@ def sweep(
 
 
 def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool) -> list[Record]:
-    """Run all batches, and return what the file keeps of them."""
+    """Run all batches, and return their records."""
     found: list[Record] = []
     failed: list[tuple[Key, str]] = []
     where: dict[str, Any] = {"file": file, "jobs": jobs, "progress": progress}
@@ -159,7 +159,7 @@ def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool)
         key, error = failed[0]
         what = plan.calls[cast(int, key[1])].shared
         raise RuntimeError(
-            f"{len(failed)} of {len(plan.pieces)} batches failed; what was made is "
+            f"{len(failed)} of {len(plan.pieces)} batches failed; the completed ones are "
             f"{'lost' if file is None else 'in the file'}. The first, {key[0]} with {what}: {error}"
         )
     return found
@@ -177,7 +177,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run."""
+    """The runs to be made."""
 
     targets: Mapping[str, Target]
     settings: Sequence[Setting]
@@ -188,7 +188,7 @@ class Plan:
     rows: int | None
 
     def about(self) -> dict[str, Any]:
-        """Return what tells this sweep from others, functions by their values at the starts."""
+        """Return a description that identifies this sweep; functions by their values at the starts."""
         starts = b"".join(target.starts.tobytes() for target in self.targets.values())
         return {
             "results": "sweep",
@@ -206,7 +206,7 @@ class Plan:
 
     @cached_property
     def pieces(self) -> dict[Key, int]:
-        """The batches: (function, number of the call, first row), and how many rows each has."""
+        """The batches: (function, index of the call, first row) and the number of rows."""
         found: dict[Key, int] = {}
         for name, target in self.targets.items():
             for i, call in enumerate(self.calls):
@@ -225,7 +225,7 @@ class Plan:
         return target.fun, target.starts[start], options, tuple(self.at), self.points
 
     def starts(self) -> dict[str, NDArray[np.float64]]:
-        """Return the columns of the starts, NaN where a function has fewer variables than another."""
+        """Return the columns of the start points, NaN where a function has fewer variables than others."""
         width = max(target.starts.shape[1] for target in self.targets.values())
         parts: list[NDArray[np.float64]] = []
         for target in self.targets.values():
@@ -237,7 +237,7 @@ class Plan:
 
 
 def batch_size(n: int, setting: Mapping[str, Any], shared: Mapping[str, Any], at: Sequence[int]) -> int:
-    """Return how many rows of n variables a batch may have.
+    """Return the maximum number of rows of n variables in a batch.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def _make(
 
 
 def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield the f of each row at its last iterate that took no more than so many gradients."""
+    """Yield each count with f of each row at its last iterate within that many gradients."""
     if trace is None or trace.length is None:
         return
     there = trace.k[:, None] < trace.length
@@ -285,36 +285,36 @@ def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDAr
 def _chosen(
     method: Any, axes: Mapping[str, Any], settings: Any, draws: int | None, seed: int
 ) -> list[Setting]:
-    """Return the combinations to run: those of the lists, or those that are given one by one."""
+    """Return the combinations to run, from the lists of values or from `settings`."""
     if settings is None:
         return grid(method, axes, draws, seed)
     given = [name for name in AXES if axes[name] is not None]
     if given or draws is not None:
-        raise ValueError(f"settings: give either settings or {', '.join(given) or 'draws'}, not both")
+        raise ValueError(f"settings: pass either settings or {', '.join(given) or 'draws'}, not both")
     return listed(settings, method)
 
 
 def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
-    """Return the counts of gradients at which f is kept, in increasing order."""
+    """Return the gradient counts at which f is recorded, in increasing order."""
     looks = sorted(set(at))
     for look in looks:
         whole("at", look, 0)
     if looks and engine == "jax" and (budget is None or budget.total is None):
-        more = "give a budget of gradients or iterations"
-        raise ValueError(f"at: engine='jax' sets aside room for every iterate; {more}")
+        more = "set a budget of gradients or iterations"
+        raise ValueError(f"at: engine='jax' preallocates memory for every iterate; {more}")
     return looks
 
 
 def _targets(
     fun: Any, starts: Any, seed: int, bounds: Any, batches: Sequence[Call], shared: Mapping[str, Any]
 ) -> dict[str, Target]:
-    """Return what to minimise. What `minimize` would refuse is refused here, and f fails if it does so."""
+    """Return the functions and starts, with the checks of `minimize`; errors in f surface here."""
     found: dict[str, Target] = {}
     for name, one in _named(fun).items():
         own: Any = getattr(one, "bounds", None)
         n: Any = getattr(one, "n", None)
         if bounds is True and own is None:
-            raise ValueError(f"bounds: {name!r} has no bounds of its own")
+            raise ValueError(f"bounds: {name!r} has no attribute bounds")
         if isinstance(starts, Mapping) and name not in starts:
             raise ValueError(f"starts: expected an entry for every function; {name!r} has none")
         x = _starts(name, one, cast(Any, starts)[name] if isinstance(starts, Mapping) else starts, seed)
@@ -329,7 +329,7 @@ def _targets(
 
 
 def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return f at the starts: of runs without a step, so that the values come as they do in all others."""
+    """Return f at the starts, from runs of zero iterations so that the values match those of the sweep."""
     jac = shared["jac"] or ("jax" if shared["engine"] == "jax" else None)
     options: dict[str, Any] = {"method": "gd", "jac": jac, "bounds": bounds, "trace": False}
     options["budget"] = Budget(iters=0)
@@ -353,7 +353,7 @@ def _named(fun: Any) -> dict[str, Callable[..., Any]]:
         if not callable(one):
             raise TypeError(f"fun: expected callables or names of test functions, got {one!r}")
         if name in found:
-            raise ValueError(f"fun: {name!r} is there twice; give a mapping from names to functions")
+            raise ValueError(f"fun: {name!r} appears twice; pass a mapping from names to functions")
         found[name] = one
     return found
 
@@ -371,17 +371,17 @@ def _starts(name: str, fun: Any, starts: Any, seed: int) -> NDArray[Any]:
         return draw(np.asarray(box, dtype=float), int(starts), seed)
     x = np.atleast_2d(np.asarray(starts))
     if x.ndim != 2 or not x.size or x.dtype.kind not in "fiu":
-        raise ValueError(f"starts: expected points of shape (S, n), or how many to draw; got {starts!r}")
+        raise ValueError(f"starts: expected points of shape (S, n) or the number to draw, got {starts!r}")
     return x if x.dtype == np.float32 else x.astype(float)
 
 
 def draw(bounds: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
-    """Return points drawn evenly in a box."""
+    """Return points drawn uniformly in a box."""
     return np.random.default_rng(seed).uniform(*bounds.T, size=(count, len(bounds)))
 
 
 def _said(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+    """Return a JSON-serialisable form of a value."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Any, value).tolist()
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -1,4 +1,4 @@
-"""The bar that counts items: rich, and only on a terminal."""
+"""Progress bar over items, with rich; shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .optional import load
 
 @contextmanager
 def item_bar(wanted: bool, total: int, *, after: bool = False) -> Iterator[Callable[[str], None]]:
-    """Give what moves the bar on to the next item; it does nothing where standard error is no terminal.
+    """Yield a function that advances the bar; a no-op if standard error is not a terminal.
 
-    It is called before each item, or after each.
+    Call it before each item, or after each item if `after` is true.
     """
     rich: Any = wanted and load("rich.progress", "progress=True", extra="cli")
     console: Any = wanted and load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Checks of arguments. Every error says which argument, what was expected and what came."""
+"""Checks of arguments. Every error names the argument, the expected value and the actual one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 
 def is_number(value: object) -> bool:
-    """Say whether this is one real number."""
+    """Return whether this is one real number."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def is_whole(value: object) -> bool:
-    """Say whether this is a whole number."""
+    """Return whether this is an integer."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -25,7 +25,7 @@ def number(
     name: str, value: Any, expected: str, *, least: float = -math.inf, above: float = -math.inf,
     below: float = math.inf,
 ) -> None:  # fmt: skip
-    """Refuse what is not a finite number with least ≤ value < below and value > above.
+    """Raise unless value is a finite number with least ≤ value < below and value > above.
 
     Examples
     --------
@@ -40,13 +40,13 @@ def number(
 
 
 def whole(name: str, value: Any, least: int) -> None:
-    """Refuse what is not a whole number, `least` or more."""
+    """Raise unless value is an integer, `least` or more."""
     if not (is_whole(value) and value >= least):
         raise ValueError(f"{name}: expected a whole number, {least} or more, got {value!r}")
 
 
 def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
-    """Return numbers as float64, or refuse what is not finite and real."""
+    """Return numbers as float64; raise if any is not finite and real."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged
@@ -68,7 +68,7 @@ def rectangle(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = None) -> str:
-    """Return the name if it is one of these; otherwise suggest the one that was meant.
+    """Return the name if it is one of these; otherwise raise and suggest a similar one.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = 
 
 
 def meant(name: object, known: Sequence[str], listed: str | None = None) -> str:
-    """Return the question "did you mean …?", or, where no name is near, `listed`: by default all names."""
+    """Return "did you mean …?" or, if no name is similar, `listed` (by default all names)."""
     folded = {_fold(one): one for one in known}
     near = difflib.get_close_matches(_fold(str(name)), folded, n=1)
     return f"did you mean {folded[near[0]]!r}?" if near else listed or f"there are {', '.join(known)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def load(module: str, needed_for: str, *, extra: str) -> Any:
-    """Import an optional dependency, or say what to install."""
+    """Import an optional dependency; if missing, the error says what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""SciPy's `workers`: who evaluates a function at many points."""
+"""SciPy's `workers`: parallel evaluation of a function at many points."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias, cast
 from .check import is_whole
 
 Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
-"""What evaluates a function at many points, as the built-in `map` does."""
+"""A map-like callable that evaluates a function at many points."""
 
 
 @contextmanager
 def mapping_of(workers: Any) -> Iterator[Map | None]:
-    """Read SciPy's `workers`: a map, or a number of processes that live as long as the run; −1 for all cores.
+    """Interpret SciPy's `workers`: a map-like callable, or a number of processes for the run (−1: all cores).
 
     Examples
     --------
@@ -38,7 +38,7 @@ def mapping_of(workers: Any) -> Iterator[Map | None]:
 
 
 class _Processes:
-    """A map by a pool of processes, which is made when it is first needed."""
+    """A map over a pool of processes, created at first use."""
 
     def __init__(self, count: int | None, stack: ExitStack):
         self._count, self._stack, self._forked = count, stack, False
@@ -53,15 +53,15 @@ class _Processes:
             return list(pool.map(_inherited if self._forked else function, points))
         except BrokenProcessPool as error:
             raise RuntimeError(
-                "workers: a process died while it evaluated fun; if this is a script, the run must be "
-                'inside of `if __name__ == "__main__":`'
+                "workers: a process died while evaluating fun; in a script, the run must be "
+                'inside `if __name__ == "__main__":`'
             ) from error
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             if self._forked or _can_be_sent(function):
                 raise
             raise TypeError(
                 f"workers: fun cannot be sent to other processes ({error}): define it at the top level of a "
-                "module, not as a lambda or inside of a function, or give a map, such as "
+                "module, not as a lambda or inside a function, or pass a map-like callable such as "
                 "concurrent.futures.ThreadPoolExecutor().map"
             ) from error
 
@@ -80,10 +80,10 @@ class _Processes:
 
 
 THREADED = {"jax", "torch"}
-"""Libraries that keep threads of their own."""
+"""Libraries with their own threads."""
 
 _given: list[Callable[..., Any]] = []
-"""In a forked process, the function that it was made for."""
+"""In a forked process, the function it evaluates."""
 
 
 def _inherit(function: Callable[..., Any]) -> None:

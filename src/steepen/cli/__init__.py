@@ -1,7 +1,7 @@
 """The command: `steepen explore`, `sweep`, `reproduce` and `train`.
 
-Results go to standard output; progress and errors go to standard error, an error as one line. What is one
-call in Python has no command: see `steepen.minimize`.
+Results go to standard output, progress and errors to standard error; an error is one line. There is no
+command for a single run: call `steepen.minimize` in Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (by default those of the process) and return its exit code.
+    """Run the command with these arguments (by default `sys.argv`) and return its exit code.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        kept = "; the same command goes on from what it has kept" if words[0] in ("sweep", "train") else ""
+        kept = "; run the same command again to resume" if words[0] in ("sweep", "train") else ""
         return _fail(f"interrupted{kept}", 1)
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error), 2)

@@ -1,4 +1,4 @@
-"""The commands, under one name. Each returns its exit code to `steepen.cli.main`."""
+"""The commands as one app. Each returns its exit code to `steepen.cli.main`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from . import explore, reproduce, sweep, train
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The CGD paper run again, its landscapes, sweeps, and trials of sharpness-aware training.",
-    epilog="Exit codes: 0, done; 1, a claim, a run or an interrupt says so; 2, wrong usage or input, or a "
+    help="Reproduce the CGD paper, explore its landscapes, run sweeps, and compare training methods.",
+    epilog="Exit codes: 0, success; 1, failed claim or run, or interrupt; 2, invalid usage or input, or a "
     "missing dependency.",
 )
 

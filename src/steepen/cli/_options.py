@@ -1,4 +1,4 @@
-"""What the commands share: two options, and how they write numbers and JSON."""
+"""Shared by the commands: two options, and the formatting of numbers and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progr
 
 
 def short(value: float) -> str:
-    """Write a number to three digits; a dash stands for NaN.
+    """Format a number to three significant digits; NaN is a dash.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def short(value: float) -> str:
 
 
 def print_json(document: Any) -> None:
-    """Print a document: null for what is not a finite number, and ASCII, which every terminal can show."""
+    """Print a document as ASCII JSON, with null for non-finite numbers."""
     typer.echo(json.dumps(_finite(document), allow_nan=False, indent=2))
 
 

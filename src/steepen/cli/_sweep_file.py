@@ -1,4 +1,4 @@
-"""Read the TOML of `steepen sweep`; an error says the line and the key."""
+"""Read the TOML of `steepen sweep`; errors name the line and the key."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ..steps import Quadratic
 OWN = ("functions", "n", "starts", "methods", "budget", "out", "settings")
 PYTHON = ("budget", "hvp", "hessp", "hess")
 PASSED = ("seed", "at", "points", "rows", *(name for name in Shared.__annotations__ if name not in PYTHON))
-"""Arguments of `sweep` that a file may have under their names."""
+"""Arguments of `sweep` that have the same name in the file."""
 
 NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
 
 KEYS = {"method": "methods", "fun": "functions"} | {axis: f"settings.{axis}" for axis in AXES}
-"""What the file calls an argument that an error names."""
+"""The keys in the file of arguments that an error may name."""
 
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Let an error about a key say on which line the key is."""
+    """Add the line number of the key to errors about it."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -49,7 +49,7 @@ def located(path: Path) -> Iterator[None]:
 
 
 def read(path: Path) -> tuple[dict[str, Any], Path]:
-    """Return the arguments of `sweep`, and the folder to write."""
+    """Return the arguments of `sweep` and the output folder."""
     try:
         said = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -96,7 +96,7 @@ def _names(said: dict[str, Any], key: str, default: str | None = None) -> list[s
 
 
 def _function(text: str, n: Any) -> tuple[str, Any]:
-    """Return a name, and the test function that has it, or one of the user's own, as `module:name`."""
+    """Return the name and the function: a test function, or the user's own as `module:name`."""
     if ":" not in text:
         found: Any = functions[one_of("functions", text, functions, "see `steepen.functions`")]
         if n is None:
@@ -116,7 +116,7 @@ def _function(text: str, n: Any) -> tuple[str, Any]:
 
 
 def _starts(value: Any, functions: dict[str, Any]) -> Any:
-    """Return a number of starts, points, or for `{ grid = 500 }` those of a grid in each function's box."""
+    """Return the number of starts, the points, or for `{ grid = 500 }` a grid in each function's box."""
     if not isinstance(value, dict):
         return value
     side: Any = cast(Any, value).get("grid")
@@ -126,14 +126,14 @@ def _starts(value: Any, functions: dict[str, Any]) -> Any:
     for name, one in functions.items():
         box: Any = getattr(one, "bounds", None)
         if box is None or len(box) != 2:
-            raise ValueError(f"starts: a grid needs functions of two variables with bounds; {name!r} is none")
+            raise ValueError(f"starts: a grid needs functions of two variables with bounds; {name!r} is not")
         x, y = np.meshgrid(*(np.linspace(float(low), float(high), int(side)) for low, high in box))
         found[name] = np.stack([x.ravel(), y.ravel()], axis=1)
     return found
 
 
 def _values(name: str, value: Any) -> Any:
-    """Return the values of a setting: numbers, text such as "L(0.1,0.01)", or an even spread of logs."""
+    """Return the values of a setting: numbers, text such as "L(0.1,0.01)", or log-spaced values."""
     if isinstance(value, dict):
         spread = cast("dict[str, Any]", value)
         low, high, count = (spread.get(key) for key in ("low", "high", "count"))
@@ -147,7 +147,7 @@ def _values(name: str, value: Any) -> Any:
 
 
 def _schedule(name: str, text: Any) -> Any:
-    """Read "L(0.1,0.01)" and the like; None stands for the library's own choice."""
+    """Parse a schedule such as "L(0.1,0.01)"; None means the default."""
     step, said = name == "step", str(text).lower().replace(" ", "")
     ramp = re.fullmatch(rf"(l|cosine)\({NUMBER},{NUMBER}\)", said)
     if name not in ("step", "lam"):

@@ -10,7 +10,7 @@ import typer
 
 from ..explorer import explore
 
-EXIT_CODES = "0, the page is written; 2, wrong usage, or a missing dependency"
+EXIT_CODES = "0, the page was written; 2, invalid usage, or a missing dependency"
 
 
 def command(
@@ -18,19 +18,19 @@ def command(
         str,
         typer.Argument(
             metavar="FUNCTION",
-            help="The function to begin with, of one or two variables: a name from `steepen.functions`, "
-            "with -1d after it for the form in one variable.",
+            help="The function to show first, of one or two variables: a name from `steepen.functions`, "
+            "with the suffix -1d for its one-variable form.",
         ),
     ] = "branin",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
     home: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="URL of the documentation, to link to."),
+        typer.Option(metavar="URL", help="URL of the documentation to link to."),
     ] = None,
 ) -> int:
-    """Write a page in which to drag λ, choose a start, and compare the steps of GD and CGD."""
+    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD."""
     if out.suffix.lower() != ".html":
-        raise ValueError(f"--out: expected a name ending in .html, got {str(out)!r}")
+        raise ValueError(f"--out: expected a file name ending in .html, got {str(out)!r}")
     try:
         page = explore(name, out=out, home=home)
     except ValueError as error:

@@ -21,24 +21,24 @@ _WIDEST = max(map(len, _STYLES))
 
 EXIT_CODES = (
     "0, all claims came out as expected; 1, one did not, or an interrupt; "
-    "2, wrong usage, or a missing dependency"
+    "2, invalid usage, or a missing dependency"
 )
 
 
 def command(
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="The output folder.")] = Path("out"),
     only: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Only these items; see --list.")
+        str | None, typer.Option(metavar="NAME,...", help="Run only these items; see --list.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write even into a folder that holds something else.")
+        bool, typer.Option("--force", help="Write even if the folder contains other files.")
     ] = False,
     home: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL of the documentation, to link to.")
+        str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")
     ] = None,
-    list_items: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
+    list_items: Annotated[bool, typer.Option("--list", help="List the items and exit.")] = False,
 ) -> int:
-    """Run the paper again: its table, figures and theory, and a page that compares both."""
+    """Reproduce the paper (table, figures and theory), and write a page that compares the results."""
     if list_items:
         width = max(map(len, ITEMS)) + 2
         for name, item in ITEMS.items():
@@ -57,7 +57,7 @@ def command(
 
 
 def show(report: Report) -> None:
-    """Write each claim with the paper's figure, ours, and the verdict; then the count.
+    """Print each claim with the paper's figure, ours and the verdict, and then the count.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def show(report: Report) -> None:
 
 
 def _show_to_people(console: Console, report: Report) -> None:
-    """Write each claim beside its verdict; both figures follow, on a line of their own if they do not fit."""
+    """Print each claim with its verdict and both figures, which wrap to a new line if they do not fit."""
     room = console.width - _WIDEST - 2
     for item, outcome in report.made.items():
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -92,7 +92,7 @@ def _show_to_people(console: Console, report: Report) -> None:
 
 
 def _write_lines(report: Report) -> None:
-    """Write one line per claim, in columns, for other programs to read."""
+    """Print one line per claim, in columns, for other programs to read."""
     claims = [(claim.text, claim.said, claim.ours, claim.verdict) for claim in report.claims]
     head, *lines = aligned([("claim", "paper", "ours", "verdict"), *claims], 4)
     typer.echo(head)

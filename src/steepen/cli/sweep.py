@@ -22,35 +22,33 @@ from ._sweep_file import located, read
 
 __all__ = ["show"]
 
-EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, wrong usage or input, or a missing dependency"
+EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, invalid usage or input, or a missing dependency"
 
 
 def command(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE.toml", help="What to run; the documentation of `steepen sweep` has an example."
-        ),
+        typer.Argument(metavar="FILE.toml", help="The sweep to run; see the documentation for an example."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write; by default the one the file names.")
+        Path | None, typer.Option(help="The output folder; by default the one named in the file.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
     dask: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address."),
+        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler address."),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write every row, as table.csv.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write all rows to table.csv.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run the functions, starts, methods and settings of a file; the same command resumes it if interrupted.
+    """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
 
-    The folder then holds results.jsonl (every row), settings.csv (a line for each setting) and pictures.
+    The folder then contains results.jsonl (all rows), settings.csv (one line per setting) and plots.
     """
     load("matplotlib", "steepen sweep", extra="plot")
     if not file.is_file():
-        raise ValueError(f"FILE.toml: there is no file {str(file)!r}")
+        raise ValueError(f"FILE.toml: file {str(file)!r} does not exist")
     given, folder = read(file)
     folder = out or folder
     make_folder("out", folder)
@@ -74,7 +72,7 @@ def command(
 
 
 def show(found: Any) -> None:
-    """Write the best setting of each method on each function: the lowest median of f over the starts.
+    """Print the best setting of each method on each function: the lowest median f over the starts.
 
     Examples
     --------
@@ -100,7 +98,7 @@ def show(found: Any) -> None:
 
 
 def pictures(table: Any, given: dict[str, Any], folder: Path) -> None:
-    """Draw what there is to draw: maps, basins, profiles."""
+    """Save the plots that the table allows: maps, basins, profiles."""
     functions = given["fun"]
     fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
     for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
@@ -118,7 +116,7 @@ def pictures(table: Any, given: dict[str, Any], folder: Path) -> None:
 
 
 def smoothness(fun: Any) -> float | None:
-    """Estimate L where there is an H·v and it is not too long: its largest eigenvalue over the box."""
+    """Estimate L from H·v over the box, if the function has H·v and few enough variables."""
     box, hvp = getattr(fun, "bounds", None), getattr(fun, "hvp", None)
     if box is None or hvp is None or len(box) > 100:
         return None
@@ -137,7 +135,7 @@ def _cluster(address: str | None) -> Iterator[None]:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"--dask: expected a cluster's scheduler, such as tcp://host:8786, got {address!r}: {error}"
+            f"--dask: expected the address of a scheduler, such as tcp://host:8786, got {address!r}: {error}"
         ) from error
     with client, joblib.parallel_config("dask"):
         yield

@@ -1,4 +1,4 @@
-"""The command `steepen train`: `steepen.train.compare` on a script of the user's."""
+"""The command `steepen train`: `steepen.train.compare` on the user's script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from .._tools.files import make_folder
 from ._options import AsJson, Quiet, print_json
 
-EXIT_CODES = "0, all runs are there; 1, an interrupt; 2, wrong usage, or a missing dependency"
+EXIT_CODES = "0, all runs are complete; 1, an interrupt; 2, invalid usage, or a missing dependency"
 
 
 def command(
@@ -20,27 +20,25 @@ def command(
         Path,
         typer.Argument(
             metavar="SCRIPT.py",
-            help="A Python file that defines make_model, loss, train and test, and any other argument of "
-            "`compare` in steepen.train.",
+            help="A Python file that defines make_model, loss, train and test, and optionally other "
+            "arguments of `compare` in steepen.train.",
         ),
     ],
     methods: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help="Which methods; by default sam, share16-late and gap."),
+        typer.Option(metavar="NAME,...", help="The methods; by default sam, share16-late and gap."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each method; 3 by default.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per method; 3 by default.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    out: Annotated[
-        Path | None, typer.Option(help="The file of results; by default in the folder out.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The results file; by default in the folder out.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Train a model of yours by several methods, all with the same number of gradients and of trials.
+    """Train your model with several methods, all with the same number of gradients and of trials.
 
-    Seed by seed they start from the same weights and see the same minibatches.
+    For each seed, all methods start from the same weights and see the same minibatches.
 
-    If it is interrupted, the same command makes only the runs that are missing.
+    If interrupted, the same command makes only the missing runs.
     """
     from ..train import compare
 
@@ -54,16 +52,16 @@ def command(
         rows = [line._asdict() for line in found.summary()]
         print_json({"settings": found.settings, "summary": rows, "failures": found.failures})
     elif not quiet:
-        typer.echo(f"{found}\n\n±: the standard error over seeds. The runs: {file}")
+        typer.echo(f"{found}\n\n±: standard error over seeds. Results: {file}")
     return 0
 
 
 def _read(script: Path, known: set[str]) -> dict[str, Any]:
-    """Run a Python file, and return those of its names that `compare` takes."""
+    """Run a Python file, and return its variables that are arguments of `compare`."""
     if not script.is_file():
-        raise ValueError(f"SCRIPT.py: there is no file {str(script)!r}")
+        raise ValueError(f"SCRIPT.py: file {str(script)!r} does not exist")
     names = runpy.run_path(str(script))
     missing = [name for name in ("make_model", "loss", "train", "test") if name not in names]
     if missing:
-        raise ValueError(f"SCRIPT.py: {str(script)!r} lacks {', '.join(missing)}")
+        raise ValueError(f"SCRIPT.py: {str(script)!r} does not define {', '.join(missing)}")
     return {name: value for name, value in names.items() if name in known}

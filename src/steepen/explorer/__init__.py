@@ -1,7 +1,7 @@
-"""The explorer: one HTML file in which to drag λ, choose a start, and compare the steps of GD and CGD.
+"""The explorer: an interactive HTML file to drag λ, choose a start, and compare the steps of GD and CGD.
 
-It needs no network and no server. The test functions are exact, by formulas made of the library's own; a
-function of yours is sampled.
+It needs no network and no server. The test functions are exact: their formulas are derived from the
+library's; your own function is sampled.
 
 Examples
 --------

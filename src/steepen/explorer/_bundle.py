@@ -1,4 +1,4 @@
-"""The page's modules in one script: a page without a server cannot import from files beside it."""
+"""The page's modules as one script: a page opened without a server cannot import other files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MODULES = (
     "vectors", "jets", "expression", "spline", "run", "suggest", "settings", "artificial", "landscape",
     "scene", "chart", "verdict", "pictures", "controls", "app",
 )  # fmt: skip
-"""Each after those that it imports; no name is declared by two of them."""
+"""In order of imports; no two modules declare the same name."""
 
 
 def read(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The formulas of `steepen.functions` in the grammar of the page, from their one source: the Python itself.
+"""The formulas of `steepen.functions` in the syntax of the page, generated from the Python code.
 
-A formula is called once, with symbols for x. What it returns is its text, which the page parses and
-differentiates as it does a formula that is typed there.
+A formula is called once with symbols for x and returns its text, which the page parses and
+differentiates like a formula typed there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = {"arctan": "atan"} | {
     name: name
     for name in ("sin", "cos", "tan", "exp", "expm1", "log", "sqrt", "sign", "sinh", "cosh", "tanh")
 }
-"""NumPy's functions of one number, and what the page calls them."""
+"""NumPy's unary functions, and their names in the page."""
 
 
 def _text(operand: Any) -> str:
@@ -28,7 +28,7 @@ def _text(operand: Any) -> str:
 
 
 def _operator(mark: str) -> tuple[Callable[[Any, Any], Term], Callable[[Any, Any], Term]]:
-    """Return an operator, and the same with its operands exchanged."""
+    """Return an operator and its reflected form."""
     return (
         lambda a, b: Term(f"({_text(a)} {mark} {_text(b)})"),
         lambda b, a: Term(f"({_text(a)} {mark} {_text(b)})"),

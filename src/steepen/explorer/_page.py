@@ -1,4 +1,4 @@
-"""The page: the test functions, or one of the user's, put into the files of `page/`."""
+"""The page: the test functions, or the user's own, inserted into the files of `page/`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._formulas import formula
 from ._sample import Floats, sampled
 
 YOURS = "yours"
-"""The page's name for a function that was given to it."""
+"""The page's key for the user's function."""
 
 
 def explore(
@@ -36,25 +36,25 @@ def explore(
 ) -> Path:
     """Write the explorer, one HTML file that needs no network, and return its path.
 
-    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and the steps of GD, CGD and CGD-FD from the
-    start that is clicked, with their gradients counted.
+    The page shows how f + λ‖∇f‖² changes as λ is dragged, and the steps of GD, CGD and CGD-FD from the
+    start that is clicked, with their gradient counts.
 
     Parameters
     ----------
     fun : str, Function or callable
-        The function to begin with. A name from `steepen.functions`, with "-1d" after it for the form in one
+        The function to show first: a name from `steepen.functions`, with the suffix "-1d" for one
         variable; a Function of one or two variables; or any f(x), x of shape (n,), which is sampled in the
-        box: what the page minimises is then the cubic spline through its values.
+        box: the page then minimises the cubic spline through its values.
     bounds : one or two rows (low, high), optional
-        The box to look at. By default that of the function; one of yours has none, and needs it.
+        The box to show. By default that of the test function; required for your own function.
     out : path
-        The file to write; it is written whole or not at all.
+        The file to write, atomically.
     samples : int
-        At how many points in each variable your function is sampled.
+        The number of sample points per variable for your own function.
     home : str, optional
-        URL of the documentation, relative to the page, which then links to it and to the report in it.
+        URL of the documentation, relative to the page, which then links to it and to its report.
     report : str, optional
-        The page that `steepen.paper.reproduce` wrote, to be linked.
+        URL of the page written by `steepen.paper.reproduce`, to link to.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def explore(
     """
     path = Path(out)
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"out: expected a file in a folder that is there, got {str(path)!r}")
+        raise ValueError(f"out: expected a file in an existing folder, got {str(path)!r}")
     entries = dict(_catalogue())
     if isinstance(fun, str):
         if fun in functions and fun not in entries:
@@ -81,7 +81,7 @@ def explore(
         try:
             entries = {first: _known(fun, "given")} | entries
         except NotImplementedError as error:
-            raise ValueError(f"fun: {error}; pass a plain callable to have it sampled") from error
+            raise ValueError(f"fun: {error}; pass a plain callable to sample it") from error
     else:
         first = YOURS
         entries = {first: _given(fun, bounds, samples)} | entries
@@ -119,7 +119,7 @@ def _links(home: str | None, report: str | None) -> str:
 
 
 def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every test function that exists in two variables, and then those that exist in one."""
+    """Yield the test functions defined in two variables, and then those defined in one."""
     for n in (2, 1):
         for name, fun in functions.items():
             try:
@@ -175,5 +175,5 @@ def _box(bounds: ArrayLike, n: int | None) -> Floats:
 
 
 def _literal(value: Any) -> str:
-    """Return JSON that can stand in a script."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

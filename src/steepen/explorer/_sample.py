@@ -1,4 +1,4 @@
-"""A function of the user's on a grid, as the coefficients of a cubic spline in each variable."""
+"""The user's function sampled on a grid, as coefficients of a tensor-product cubic spline."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _BY_NAME["quadratic"] = paper_quadratic(10)
 
 
 class _Catalogue(ModuleType, Mapping[str, Function]):
-    """`st.functions["levy"]` subscripts the module, so the module needs a class that can be subscripted."""
+    """The class of this module, which makes `st.functions["levy"]` work."""
 
     # Mapping compares by content and so forbids hashing; a module is compared by identity.
     def __eq__(self, other: object) -> bool:
@@ -49,8 +49,8 @@ class _Catalogue(ModuleType, Mapping[str, Function]):
     def __getitem__(self, name: str) -> Function:
         if name in _BY_NAME:
             return _BY_NAME[name]
-        hint = meant(name, list(_BY_NAME), "no name is near it")
-        raise KeyError(f"no test function is called {name!r}; {hint}")
+        hint = meant(name, list(_BY_NAME), "no similar name exists")
+        raise KeyError(f"no test function is named {name!r}; {hint}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(_BY_NAME)
@@ -61,4 +61,4 @@ class _Catalogue(ModuleType, Mapping[str, Function]):
 
 sys.modules[__name__].__class__ = _Catalogue
 functions = cast(_Catalogue, sys.modules[__name__])
-"""The mapping: this very module, under a name that type checkers know to be a mapping."""
+"""This module, typed as a mapping for type checkers."""

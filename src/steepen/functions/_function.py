@@ -28,17 +28,17 @@ class Function:
     name, title, group : str
         The key in `steepen.functions`, the printed name, and the group of the SFU library.
     formula : callable
-        ``formula(x, slope)`` for coordinates-first x of shape (n, ...): the value, or where `slope` is true
-        the gradient, as an array or as a tuple of its components. It must be analytic on either side of any
-        kink: second derivatives are complex steps of the gradient, exact to rounding. On a kink the
-        derivative of the kinked term is taken as zero.
+        ``formula(x, slope)`` for x of shape (n, ...), coordinates first: returns the value or, if `slope` is
+        true, the gradient, as an array or a tuple of components. It must be analytic on either side of any
+        kink: second derivatives are complex-step derivatives of the gradient, exact to rounding. At a kink
+        the derivative of the kinked term is taken as zero.
     n, bounds : int, array_like
-        The dimension, and the usual search box: (low, high), or one such row per coordinate.
+        The dimension, and the usual search box: (low, high), or one (low, high) row per coordinate.
     minima, fmin : array_like, float
-        The global minimisers inside the bounds, one per row (a number stands for equal coordinates), and the
-        value there. (The two Perm functions have further ones for n > 2 that are not listed.)
+        The global minimisers inside the bounds, one per row (a number means equal coordinates), and the
+        value there. (For n > 2 the two Perm functions have further minimisers, which are not listed.)
     resize : callable, optional
-        Returns the function in dimension n, for those that have one in other dimensions.
+        Returns the function in dimension n, if it is defined in other dimensions.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Function:
 
     @property
     def any_n(self) -> bool:
-        """Whether the function exists in other dimensions, to be had from `at`."""
+        """Whether the function is defined in other dimensions (see `at`)."""
         return self._resize is not None
 
     def at(self, n: int) -> Function:
@@ -80,7 +80,7 @@ class Function:
         if n == self.n:
             return self
         if self._resize is None:
-            raise ValueError(f"n: {self.name} exists for n = {self.n} only, got n = {n}")
+            raise ValueError(f"n: {self.name} is defined only for n = {self.n}, got n = {n}")
         if n < 1:
             raise ValueError(f"n: expected a positive dimension for {self.name}, got {n}")
         return self._resize(n)
@@ -108,7 +108,7 @@ class Function:
         return g
 
     def hvp(self, X: ArrayLike, V: ArrayLike) -> Array:
-        """Return the Hessians at X times the directions V, which broadcasts against X.
+        """Return the products of the Hessians at X with the directions V, which broadcast against X.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Function:
         x, v = points("X", X, self.name, self.n), points("V", V, self.name, self.n)
         for argument, array in (("X", x), ("V", v)):
             if array.dtype.kind == "c":
-                raise TypeError(f"{argument}: {self.name} has second derivatives at real points only")
+                raise TypeError(f"{argument}: {self.name} has second derivatives only at real points")
         size = np.abs(v).max(axis=-1, keepdims=True)
         size = np.where(size == 0, 1.0, size)
         # A complex128 step also lifts float32 input to double: complex64 has no room for it.
@@ -157,10 +157,10 @@ def entry(
     group: str, title: str, bounds: Sized, minima: Sized, fmin: float | Callable[[int], float] = 0.0, *,
     n: int = 2, any_n: bool = False, least: int = 1, fold: int = 1, name: str | None = None,
 ) -> Callable[[Formula], Formula]:  # fmt: skip
-    """Enter a formula in the catalogue, by its own name or another.
+    """Register a formula in the catalogue, under its own name or another.
 
-    Bounds, minima and fmin are as in `Function`, or functions of n; `any_n` if there are dimensions other
-    than n, from `least` on and multiples of `fold`.
+    Bounds, minima and fmin are as in `Function`, or functions of n; `any_n` if it is defined in dimensions
+    other than n, at least `least` and multiples of `fold`.
     """
 
     def enter(formula: Formula) -> Formula:
@@ -184,7 +184,7 @@ def entry(
 
 
 CATALOGUE: dict[str, Function] = {}
-"""What was entered, each in its usual dimension."""
+"""The registered functions, each in its usual dimension."""
 
 
 def sized(name: str, n: int) -> Function:

@@ -1,7 +1,7 @@
 """The functions with many local minima.
 
-Some have kinks, where |·| meets zero. There the derivative of that term is taken as zero, between its two
-sides. The sign of a product is taken factor by factor, so that a complex step from a kink stays on it.
+Some have kinks, where the argument of |·| is zero; the derivative of that term is taken as zero there,
+The sign of a product is taken factor by factor, so that a complex step from a kink stays on it.
 """
 
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def gramacy_lee(x: Array, slope: bool) -> Any:
 
 
 def before(factors: Array) -> Array:
-    """Return, for each factor, the product of those before it."""
+    """Return, for each factor, the product of the factors before it."""
     products = np.ones_like(factors)
     np.cumprod(factors[:-1], axis=0, out=products[1:])
     return products
@@ -186,8 +186,8 @@ def rastrigin(x: Array, slope: bool) -> Any:
 def schaffer(x: Array, wave: Wave, wave_slope: Wave | None = None) -> Any:
     """Schaffer 2 and 4: ½ + (w(a) − ½)/b² with a = x1² − x2² and b = 1 + (x1² + x2²)/1000.
 
-    The halves are joined, as b² − 1, so that nothing cancels at the origin. The |a| of number 4 is left out:
-    its w is even.
+    The two halves are combined into b² − 1 to avoid cancellation at the origin. The |a| of Schaffer 4 is
+    left out: its w is even.
     """
     x1, x2 = x
     a, small = (x1 - x2) * (x1 + x2), (x1 * x1 + x2 * x2) / 1000

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 
 total = np.add.reduce
-"""Sum over the first axis: what `np.sum(..., axis=0)` gives, with less overhead on one point."""
+"""Sum over the first axis: `np.sum(..., axis=0)` with less overhead on one point."""
 
 
 def sign(t: Any) -> Any:
@@ -29,7 +29,7 @@ def absolute(t: Any) -> Any:
 
 
 def nonzero(t: Any) -> Any:
-    """Return t with ones in place of zeros, to divide by what vanishes only at a kink."""
+    """Return t with ones in place of zeros: a safe divisor for terms that vanish only at a kink."""
     return t + (t == 0)
 
 
@@ -53,7 +53,7 @@ def indices(x: Array) -> Array:
 def perm(x: Array, inner: Any, weights: Iterable[Any], targets: Iterable[Any], slope: bool) -> Any:
     """Return the squares of the sums of w_j·((x_j/c_j)ⁱ − t_j) over i = 1, …, n, with w and t for each i.
 
-    Both Perm functions are such; c is `inner`.
+    Both Perm functions have this form; c is `inner`.
     """
     power, value, g = np.ones_like(indices(x)), 0.0, 0.0
     for i, (weight, target) in enumerate(zip(weights, targets, strict=True), 1):
@@ -64,7 +64,7 @@ def perm(x: Array, inner: Any, weights: Iterable[Any], targets: Iterable[Any], s
 
 
 def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
-    """Return points of n coordinates as floats or complex numbers; `name` is whose points they are."""
+    """Return points of n coordinates as floats or complex numbers; `name` is the function, for errors."""
     x: Array = np.asarray(X)
     if x.dtype.kind not in "fcbiu":
         raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")

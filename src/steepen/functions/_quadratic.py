@@ -1,4 +1,4 @@
-"""Strongly convex quadratics, and the one the paper uses."""
+"""Strongly convex quadratics, and the one in the paper."""
 
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
     Q : array_like, shape (n, n)
         A symmetric positive definite matrix.
     b : array_like, shape (n,), optional
-        The linear part, zero where left out.
+        The linear term; zero by default.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
     if linear.shape != (n,):
         raise ValueError(f"b: expected shape ({n},) to match Q, got {linear.shape}")
     if not (np.isfinite(matrix).all() and np.isfinite(linear).all()):
-        raise ValueError("Q, b: expected finite numbers, got some that are not")
+        raise ValueError("Q, b: expected finite numbers, got NaN or infinity")
     if np.abs(matrix - matrix.T).max() > 1e-12 * np.abs(matrix).max():
-        raise ValueError("Q: expected a symmetric matrix, got one that is not")
+        raise ValueError("Q: expected a symmetric matrix, got an asymmetric one")
     matrix = (matrix + matrix.T) / 2
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if smallest <= 0:
@@ -64,7 +64,7 @@ def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Funct
 
 
 def paper_quadratic(n: int) -> Function:
-    """Return the paper's: it prints no matrix; eigenvalues evenly spaced here reproduce its first steps."""
+    """Return the paper's quadratic, with evenly spaced eigenvalues (the paper prints no matrix)."""
     places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
     matrix = np.diag(9.90745113 + 0.89965944 * places)
     return _function(matrix, np.zeros(n), np.zeros(n), paper_quadratic)

@@ -1,8 +1,8 @@
-"""The settings of the six experiments of the paper's Table 1: what it prints, and what had to be recovered.
+"""The settings of the six experiments of the paper's Table 1: those printed, and those recovered.
 
 The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
-Those were recovered, not published: with them both improvements that it prints come out, found with
-`steepen.paper.recover`. Others would do as well.
+These were recovered with `steepen.paper.recover`: they reproduce both printed improvements, but are not
+the only values that do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import Function, functions
 
 
 class Setting(NamedTuple):
-    """What an experiment is run with; λ goes from the first value to the last."""
+    """The settings of one experiment; λ goes from the first value to the last."""
 
     function: Function
     lam: tuple[float, float]

@@ -1,4 +1,4 @@
-"""The paper, run again: its table, figures and theory, each compared with what is printed.
+"""Reproduction of the paper: its table, figures and theory, each compared with the printed values.
 
 `reproduce` runs it all and writes a page; `steepen reproduce` is the same from the command line. Every item
 is a record in `ITEMS` with a `run()` of its own; `steepen.paper.egr` holds the experiments on explicit

@@ -192,7 +192,7 @@ def _left_on_matyas() -> float:
 
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
     figure = curves(2, 5.6, ((p.experiment.function, p.runs, p.experiment.settings) for p in made.values()))
-    ticker = load("matplotlib.ticker", "a picture", extra="plot")
+    ticker = load("matplotlib.ticker", "plotting", extra="plot")
     for axes, (name, panel) in zip(figure.axes, made.items(), strict=True):
         if axes.get_yscale() != scale:
             axes.set_yscale(scale)

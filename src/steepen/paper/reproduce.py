@@ -75,20 +75,20 @@ def reproduce(
     progress: bool = False,
     home: str | None = None,
 ) -> Report:
-    """Run the paper again and write a page about it.
+    """Reproduce the paper and write a report.
 
-    The folder then holds `report.html` (the page, with the pictures inside), `explore.html` (the explorer),
+    The folder then contains `report.html` (the report, with figures embedded), `explore.html` (the explorer),
     `results.jsonl` (versions and claims, for `steepen.load_results`), `figures/` (PNG and SVG), `tables/`
     (CSV) and `traces/` (CSV).
 
     Parameters
     ----------
     out : path
-        The folder; it is created if missing, and what an earlier run left in it is replaced.
+        The output folder, created if missing; the files of an earlier run are replaced.
     only : str or sequence of str, optional
         The items to run, from `ITEMS`; a string may name several, separated by commas. By default all.
     force : bool
-        Write even into a folder that holds something else.
+        Write even if the folder contains other files.
     progress : bool
         Show a progress bar, if standard error is a terminal.
     home : str, optional
@@ -97,7 +97,7 @@ def reproduce(
     Returns
     -------
     Report
-        What each item yielded, with its claims.
+        The outcome of each item, with its claims.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Pictures of runs: convergence, 1-D landscapes, 2-D trajectories; and of sweeps: maps, basins, profiles.
+"""Plots of runs (convergence, 1-D landscapes, 2-D trajectories) and of sweeps (maps, basins, profiles).
 
-matplotlib is loaded when the first picture is made. Figures are plain objects, never pyplot's: no screen is
-needed and nothing stays open.
+matplotlib is imported by the first plot. Figures are created without pyplot: no display is needed, and no
+figure has to be closed.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, an empty figure, its layout."""
+"""Shared by all plots: colours, an empty figure, its layout."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ COLOURS: Mapping[str, str] = {
     "cgd-dfp": "#661100",
     "cgd-auto": "#332288",
 }
-"""The colour of each method, the same in every picture; told apart with any colour vision."""
+"""The colour of each method, the same in every plot; safe for colour-blind readers."""
 
 _PHONE = 4.4  # inches: with the letters of a wide figure, as large as the text around them
 
 
 def blank(width: float, height: float = 4) -> Any:
-    """Return an empty figure, so wide and so high in inches.
+    """Return an empty figure of this width and height in inches.
 
     Examples
     --------
     >>> blank(4).get_size_inches().tolist()
     [4.0, 4.0]
     """
-    module = load("matplotlib.figure", "a picture", extra="plot")
+    module = load("matplotlib.figure", "plotting", extra="plot")
     return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def canvas_of(ax: Any) -> Any:
-    """Return where to draw: the axes given, or those of a new figure."""
+    """Return the axes to draw on: those given, or those of a new figure."""
     return blank(6).subplots() if ax is None else ax
 
 
@@ -47,7 +47,7 @@ def finish(canvas: Any, grid: bool = True) -> None:
 
 
 def tidy(canvas: Any, grid: bool = True) -> None:
-    """Take away what a reader does not need, and lay a pale grid under the rest.
+    """Remove the top and right spines, and draw a pale grid under the data.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def tidy(canvas: Any, grid: bool = True) -> None:
     >>> axes.spines["top"].get_visible()
     False
     """
-    ticker = load("matplotlib.ticker", "a picture", extra="plot")
+    ticker = load("matplotlib.ticker", "plotting", extra="plot")
     for axis in (canvas.xaxis, canvas.yaxis):
         if isinstance(axis.get_major_formatter(), ticker.LogFormatterSciNotation):
             axis.set_major_formatter(_powers(ticker))
@@ -68,7 +68,7 @@ def tidy(canvas: Any, grid: bool = True) -> None:
 
 
 def narrow(figure: Any) -> None:
-    """Lay out a figure anew, in place, for a screen as wide as a phone's: its panels in one column or two.
+    """Rearrange a figure in place for a phone screen, with its panels in one or two columns.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def narrow(figure: Any) -> None:
 
 
 def legend_above(figure: Any, columns: int = 4) -> None:
-    """Put the legend of the first panel above all of them, where it hides no curve.
+    """Put the legend of the first panel above all panels, where it covers no curve.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def legend_above(figure: Any, columns: int = 4) -> None:
 
 
 def say_start(axes: Any) -> None:
-    """Write beside an axis that does not start at zero where it does start.
+    """Add to the label of the y-axis where the axis starts, if not at zero.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def say_start(axes: Any) -> None:
 
 
 def _powers(ticker: Any) -> Any:
-    """Return a formatter that writes 10⁻² in plain letters, which are drawn far faster than mathtext's."""
+    """Return a formatter that writes 10⁻² in plain Unicode, which renders far faster than mathtext."""
 
     class Powers(ticker.LogFormatterSciNotation):
         def __call__(self, x: float, pos: int | None = None) -> str:
@@ -140,7 +140,7 @@ def _powers(ticker: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    r"""Write mathtext's powers in plain letters.
+    r"""Rewrite mathtext powers in plain Unicode.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures as files: whole or not at all, and the same bytes for the same figure."""
+"""Figures as files, written atomically and reproducible byte for byte."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
-"""The kinds of files that `save` writes."""
+"""The file types that `save` writes."""
 
 _DPI = 150
 _DATES: Mapping[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # none, for equal bytes
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as `.png`, `.svg` or `.pdf`, whole or not at all; the same figure gives the same bytes.
+    """Write a figure atomically as `.png`, `.svg` or `.pdf`; the same figure gives the same bytes.
 
     Examples
     --------
@@ -35,15 +35,15 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     target, suffix = _target(path)
     how = {"format": suffix[1:], "dpi": _DPI, "metadata": _DATES.get(suffix)}
     draw = cast(Any, figure).savefig
-    with load("matplotlib", "a picture", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
+    with load("matplotlib", "plotting", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
         write_whole(target, lambda file: draw(file, **how))
 
 
 def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as `save` does, with letters as text in SVG, but draw it once and not twice.
+    """Write a figure as `save` does, with text kept as text in SVG, but render it once instead of twice.
 
-    matplotlib draws a figure a first time only to lay it out, which its canvas does by itself. The figure
-    keeps that canvas, so this is for figures that nobody else shows.
+    matplotlib renders a figure a first time only to lay it out, which the canvas here does by itself. The
+    figure keeps that canvas, so use this only for figures that are not shown elsewhere.
 
     Examples
     --------
@@ -55,22 +55,22 @@ def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
     """
     target, suffix = _target(path)
     backend = f"matplotlib.backends.backend_{'agg' if suffix == '.png' else suffix[1:]}"
-    canvas = load(backend, "a picture", extra="plot").FigureCanvas(figure)
+    canvas = load(backend, "plotting", extra="plot").FigureCanvas(figure)
     draw = getattr(canvas, f"print_{suffix[1:]}")
     letters = {"svg.hashsalt": "steepen", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
     figure.set_dpi(_DPI)
-    with load("matplotlib", "a picture", extra="plot").rc_context(letters):  # as text: half the size
+    with load("matplotlib", "plotting", extra="plot").rc_context(letters):  # as text: half the size
         write_whole(target, lambda file: draw(file, metadata=_DATES.get(suffix)))
 
 
 def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """Return where a picture goes and its suffix; what cannot be written is refused."""
+    """Return the target path and its suffix, or raise ValueError if it cannot be written."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"path: expected a name ending in {', '.join(SUFFIXES)}; got {str(path)!r}")
+        raise ValueError(f"path: expected a file name ending in {', '.join(SUFFIXES)}; got {str(path)!r}")
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"path: there is no folder {str(target.parent)!r} to write {target.name!r} in"
+            f"path: folder {str(target.parent)!r} does not exist; cannot write {target.name!r}"
         )
     return target, suffix

@@ -1,4 +1,4 @@
-"""Pictures of runs: convergence, a landscape of one variable, the paths on a function of two."""
+"""Plots of runs: convergence, a landscape of one variable, paths on a function of two."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def convergence(
     x_axis: Literal["grads", "iters", "evals"] = "grads",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw f − f* on a log scale against what was spent.
+    """Plot f − f* on a log scale against gradients, iterations or evaluations.
 
-    A curve is level from where a point was reached to where the next one was. Of a batch it is the median
-    over the rows, with a band from the lower to the upper quartile.
+    A curve is constant from one iterate to the next. For a batch it is the median over the rows, with a band
+    from the lower to the upper quartile.
 
     Parameters
     ----------
     results : mapping from label to Result or Trace
-        One curve each; colours go by the method.
+        One curve each, coloured by method.
     fmin : float
-        f*, the value to compare with.
+        The reference value f*.
     x_axis : {"grads", "iters", "evals"}
-        What is counted on the x-axis.
+        The quantity on the x-axis.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -106,22 +106,22 @@ def landscape(
     points: int = 1001,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw a function of one variable, and the steeper landscape f + λ·h(∇f) beside it.
+    """Plot a function of one variable together with its penalised form f + λ·h(∇f).
 
     Parameters
     ----------
     fun : callable
         f of points of shape (..., 1), such as `steepen.functions["levy"].at(n=1)`.
     lam : float
-        The coefficient λ.
+        The penalty coefficient λ.
     interval : (float, float)
-        From where to where.
+        The ends of the x-axis.
     jac : callable, optional
         The gradient; by default `fun.grad`.
     penalty : Penalty, optional
         h; by default the squared L2 norm.
     points : int
-        How many points a curve has.
+        The number of points per curve.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -138,11 +138,11 @@ def landscape(
     """
     low, high = interval
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"interval: expected two rising finite numbers, got {interval!r}")
+        raise ValueError(f"interval: expected two finite numbers in increasing order, got {interval!r}")
     number("lam", lam, "a finite number")
     gradient = getattr(fun, "grad", None) if jac is None else jac
     if not callable(gradient):
-        raise TypeError("jac: expected a callable, since fun has no grad of its own")
+        raise TypeError("jac: expected a callable, since fun has no attribute grad")
     x = np.linspace(low, high, points)
     f = np.asarray(fun(x[:, None]), dtype=float)
     g = np.asarray(gradient(x[:, None]), dtype=float)
@@ -171,23 +171,23 @@ def trajectories(
     points: int = 200,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the contours of a function of two variables and the paths of runs made with `trace="x"`.
+    """Plot the contours of a function of two variables and the paths of runs made with `trace="x"`.
 
-    A path starts at a dot and ends at a cross; stars are the known minimisers. The contours hold equal areas
-    between them.
+    A path starts at a dot and ends at a cross; stars are the known minimisers. Contour levels are quantiles
+    of f, so that the bands have equal area.
 
     Parameters
     ----------
     fun : callable
         f of points of shape (..., 2), such as `steepen.functions["branin"]`.
     results : mapping from label to Result or Trace
-        One path each (one a row, for a batch); colours go by the method.
+        One path each (for a batch, one per row), coloured by method.
     bounds : array of shape (2, 2), optional
-        (low, high) of each coordinate; by default what the paths need.
+        (low, high) of each coordinate; by default a box around the paths.
     heat : bool
-        Whether to colour the ground by ‖∇f‖ (from `fun.grad`).
+        Whether to colour the background by ‖∇f‖ (from `fun.grad`).
     points : int
-        How many grid points a side.
+        The number of grid points per side.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -228,9 +228,9 @@ def trajectories(
 
 
 def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
-    """Draw all there is to see of runs on a test function: convergence, and in 2-D the paths too.
+    """Plot runs on a test function: convergence and, in 2-D, the paths.
 
-    Of more than five rows a batch the paths would be a tangle, and are left out.
+    For batches of more than five rows the paths are left out.
 
     Examples
     --------
@@ -256,12 +256,12 @@ def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
 def _trace(run: Run) -> Trace:
     trace = run.trace if isinstance(run, Result) else run
     if trace is None:
-        raise ValueError("results: a run has no trace; make it without trace=False")
+        raise ValueError("results: a run has no trace; run it without trace=False")
     return trace
 
 
 def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, Any]]]:
-    """Go through the runs with their styles: the method sets the colour, its further runs other dashes."""
+    """Yield the runs with their line styles: one colour per method, another dash for each further run."""
     if not results:
         raise ValueError("results: expected at least one run, got none")
     seen: dict[str, int] = {}
@@ -277,7 +277,7 @@ def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, 
 
 
 def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
-    """Return the quartiles over the rows of a batch of the f reached with so much spent."""
+    """Return the counts in `column`, and the quartiles over the rows of f at each count."""
     assert trace.length is not None
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
@@ -292,14 +292,14 @@ def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
 
 def _paths(label: str, trace: Trace) -> list[Floats]:
     if trace.x is None or trace.x.shape[-1] != 2:
-        raise ValueError(f'results: {label!r} has no 2-D path; make a run in two variables with trace="x"')
+        raise ValueError(f'results: {label!r} has no 2-D path; run in two variables with trace="x"')
     if trace.length is None:
         return [trace.x]
     return [trace.x[:end, b] for b, end in enumerate(trace.length)]
 
 
 def _box(fun: Any, paths: list[Floats]) -> Floats:
-    """Return a box around the paths: no side under half the other, none far beyond the function's bounds."""
+    """Return a box around the paths: side ratio at most 2, and not far beyond the function's bounds."""
     x = np.concatenate(paths)
     x = x[np.isfinite(x).all(axis=1)]
     own = getattr(fun, "bounds", None)
@@ -324,7 +324,7 @@ def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None
             raise ValueError(f"fun: expected values of shape {(points, points)} on a grid, got {z.shape}")
         g = np.log10(np.linalg.norm(fun.grad(grid), axis=-1)) if heat else None
     if g is not None:
-        colours = load("matplotlib.colors", "a picture", extra="plot")
+        colours = load("matplotlib.colors", "plotting", extra="plot")
         pale = colours.LinearSegmentedColormap.from_list("pale", ["white", "#f3e3c3", "#cdb4db", "#a58fc6"])
         mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(g), cmap=pale, shading="auto", rasterized=True)
         canvas.figure.colorbar(mesh, ax=canvas, label="log₁₀ ‖∇f‖")

@@ -1,4 +1,4 @@
-"""Pictures of the tables that `sweep` returns."""
+"""Plots of the tables that `sweep` returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = NDArray[np.float64]
 Frame: TypeAlias = Any
-"""A pandas DataFrame; pandas is optional, and its types are not known."""
+"""A pandas DataFrame; pandas is optional, so its types are unavailable."""
 
 SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory")
 _OVER = ("NONFINITE_VALUE", "NONFINITE_GRADIENT", "UNBOUNDED", "DIVERGED")
@@ -29,20 +29,20 @@ _INK, _HATCH = "0.35", "////"
 def settings_map(
     table: Frame, *, fmin: float | None = None, L: float | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Draw what λ and α do: the median of f at the end over the starts, for every pair.
+    """Plot the median final f over the starts for every pair of λ and α.
 
-    Hatched is the part where half of the runs or more diverge: they overflow, or end above their start.
-    Settings that are no grid are drawn as dots, and as crosses where they diverge. The line is the upper end
-    of the steps that Theorem 1 proves safe, on a convex function of smoothness L; the ring is the best pair.
+    Pairs for which at least half of the runs diverge (overflow, or end above their start) are hatched.
+    Settings that form no grid are drawn as dots, or as crosses if they diverge. The line is the upper end
+    of the steps that Theorem 1 proves safe on a convex function of smoothness L; the ring is the best pair.
 
     Parameters
     ----------
     table : DataFrame
-        From `sweep`, with one function, one method, and several values of λ and of α.
+        A result of `sweep` with one function, one method, and several values of λ and of α.
     fmin : float, optional
-        Show f − fmin, on a log scale; by default f itself.
+        Plot f − fmin on a log scale; by default f itself.
     L : float, optional
-        The smoothness, such as `theory.smoothness` estimates; without it no line is drawn.
+        The smoothness constant (see `theory.smoothness`); without it no line is drawn.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -59,7 +59,7 @@ def settings_map(
     _one_of_each(table, ("function", "method"))
     for name in ("lam", "step"):
         if name not in table or table[name].dtype.kind != "f" or table[name].nunique() < 2:
-            raise ValueError(f"table: expected at least two numbers as {name}; make the sweep with more")
+            raise ValueError(f"table: expected at least two values of {name}; run the sweep with more")
     grid = cells(table)
     canvas = canvas_of(ax)
     over = grid.diverged.to_numpy() >= 0.5
@@ -70,7 +70,7 @@ def settings_map(
     }  # dark is low; lightness alone tells levels apart, also in grey
     if fmin is not None and known.size and known.max() > 0:
         z = np.maximum(z, float(known[known > 0].min()))
-        look["norm"] = load("matplotlib.colors", "a picture", extra="plot").LogNorm()
+        look["norm"] = load("matplotlib.colors", "plotting", extra="plot").LogNorm()
     lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
     x, y = _edges(lam), _edges(step)
     if len(grid) == len(lam) * len(step):
@@ -113,19 +113,19 @@ def settings_map(
 
 
 def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
-    """Draw where runs end: a panel for each setting, a pixel for each start, a shade for each end.
+    """Plot basins of attraction: one panel per setting, one pixel per start, one shade per group of ends.
 
-    Ends that touch, in squares as wide as `radius` times the box of the starts, are one; the lowest is the
-    darkest. Runs that diverge, or end where few do, are hatched. The title says how many end lowest.
+    End points are binned in squares `radius` times the box of the starts; adjacent squares are one group, the
+    lowest is darkest. Runs that diverge or end in a rare group are hatched. Titles: the percentage lowest.
 
     Parameters
     ----------
     table : DataFrame
-        From `sweep` with `points=True`, one function of two variables, and starts on a grid.
+        A result of `sweep` with `points=True`, one function of two variables, and starts on a grid.
     radius : float
-        The width of a square.
+        The width of a square, as a fraction of the box.
     most : int
-        How many ends to tell apart.
+        The maximum number of groups to show.
 
     Examples
     --------
@@ -138,15 +138,15 @@ def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
     >>> [axes.get_title().split(":")[0] for axes in basins(table).axes]
     ['gd, step 0.01', 'cgd-fd, step 0.01, lam 0.02']
     """
-    number("radius", radius, "a part of the box, above 0 and below 1", above=0, below=1)
+    number("radius", radius, "a fraction of the box, above 0 and below 1", above=0, below=1)
     _one_of_each(table, ("function",))
     if "x1" not in table or "x2" in table:
-        raise ValueError("table: expected ends of two variables; make the sweep with points=True")
+        raise ValueError("table: expected end points in two variables; run the sweep with points=True")
     first, second = np.sort(table.start0.unique()), np.sort(table.start1.unique())
     columns = [name for name in SETTINGS if name in table]
     groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
     if any(len(part) != len(first) * len(second) for _, part in groups):
-        raise ValueError("table: expected the starts of a grid, every x with every y")
+        raise ValueError("table: expected starts on a full grid, every x with every y")
     table = table.reset_index(drop=True)
     groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
     which, places, lows = _ends(table, radius, most)
@@ -154,7 +154,7 @@ def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
     lowest = [i for i, low in enumerate(lows) if low - lows[0] <= 1e-3 * fall]
     figure = blank(4.2 * len(groups) + 0.4, 4.6)
     panels = figure.subplots(1, len(groups), squeeze=False)[0]
-    cm = load("matplotlib", "a picture", extra="plot").colormaps["cividis"]
+    cm = load("matplotlib", "plotting", extra="plot").colormaps["cividis"]
     shades = cm(np.linspace(0.05, 0.95, max(len(places), 2)))
     box = (first[0], first[-1], second[0], second[-1])
     for canvas, (_, part) in zip(panels, groups, strict=True):
@@ -186,19 +186,19 @@ def profiles(
     accuracy: float = 1e-3,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the share of runs, over all functions and starts, that have got near f* with so many gradients.
+    """Plot the fraction of runs solved against gradients (compare the data profiles of Moré & Wild, 2009).
 
-    A run is there when (f − f*)/(f0 − f*) is at most `accuracy`. Each method is shown with the setting that
-    has the lowest median of f on the function: choose it on other starts if the picture is to be a verdict.
+    A run is solved when (f − f*)/(f0 − f*) is at most `accuracy`. Each method is shown with the setting that
+    has the lowest median f per function: for a fair comparison, choose the settings on other starts.
 
     Parameters
     ----------
     table : DataFrame
-        From `sweep` with `at`.
+        A result of `sweep` with `at`.
     fmin : mapping, optional
-        f* of the functions by name; by default the lowest value in the table.
+        f* by function name; by default the lowest value in the table.
     accuracy : float
-        How near.
+        The tolerance on (f − f*)/(f0 − f*).
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -213,7 +213,7 @@ def profiles(
     number("accuracy", accuracy, "a number between 0 and 1", above=0, below=1)
     looks = sorted(int(name[2:]) for name in table if name.startswith("f_"))
     if not looks:
-        raise ValueError("table: expected f at some numbers of gradients; make the sweep with at=[5, 10, 20]")
+        raise ValueError("table: expected columns f_5, f_10, …; run the sweep with at=[5, 10, 20]")
     lowest = table.groupby("function", observed=True).best.min() if fmin is None else fmin
     missing = [name for name in table.function.unique() if name not in lowest]
     if missing:
@@ -241,9 +241,9 @@ def profiles(
 
 
 def cells(table: Frame) -> Frame:
-    """Return one row for each function and setting: the median of f over the starts, and the share diverged.
+    """Return one row per function and setting: the median f over the starts, and the fraction diverged.
 
-    What overflowed counts as infinite.
+    Overflow counts as infinite.
     """
     columns = ["function", *(name for name in SETTINGS if name in table)]
     over = diverged(table)
@@ -253,29 +253,29 @@ def cells(table: Frame) -> Frame:
 
 
 def diverged(table: Frame) -> NDArray[np.bool_]:
-    """Say which runs overflowed or ended above their start."""
+    """Return a mask of the runs that overflowed or ended above their starting value."""
     return (table.status.isin(_OVER) | ~(table.f <= table.f0)).to_numpy()
 
 
 def _ranked(f: Any) -> Any:
-    """Return f with infinity for what is not finite; half of a median between a number and infinity is it."""
+    """Return f with infinity for non-finite values, so that a median with infinity is infinite."""
     return f.where(np.isfinite(f), np.inf)
 
 
 def _one_of_each(table: Any, names: tuple[str, ...]) -> None:
     for name in ("f", "f0", *names):
         if name not in table:
-            raise ValueError(f"table: expected what `sweep` returns, with a column {name}")
+            raise ValueError(f"table: expected a result of `sweep`, with a column {name}")
     for name in names:
         if table[name].nunique() != 1:
             found = ", ".join(map(str, table[name].unique()))
             raise ValueError(
-                f'table: expected one {name}, got {found}; choose one, as table[table.{name} == "…"]'
+                f'table: expected one {name}, got {found}; select one, as in table[table.{name} == "…"]'
             )
 
 
 def _edges(values: Floats) -> Floats:
-    """Return the borders of cells around values, half-way between them on the scale they are drawn on."""
+    """Return the edges of cells around values, half-way between them on the plotted scale."""
     logs = values[0] > 0
     at = np.log(values) if logs else values
     inner = (at[1:] + at[:-1]) / 2
@@ -284,11 +284,11 @@ def _edges(values: Floats) -> Floats:
 
 
 def _ends(table: Any, radius: float, most: int) -> tuple[NDArray[np.int64], Floats, list[float]]:
-    """Return the group that each run ends in, −1 for none; the lowest point of each group; f there.
+    """Return the group of each run's end point (−1 for none), the lowest point of each group, and f there.
 
-    Ends are counted in squares as wide as the radius; squares that touch are a group, the lowest the first.
+    End points are binned into squares as wide as the radius; adjacent squares form a group, lowest first.
     """
-    label = load("scipy.ndimage", "a picture", extra="plot").label
+    label = load("scipy.ndimage", "plotting", extra="plot").label
     x, f = table[["x0", "x1"]].to_numpy(), table.f.to_numpy()
     starts = table[["start0", "start1"]].to_numpy()
     low, width = starts.min(axis=0), np.maximum(np.ptp(starts, axis=0), 1e-300)
@@ -321,8 +321,8 @@ def _said(row: Any, columns: list[str]) -> str:
 
 
 def _ground(canvas: Any) -> Any:
-    """Return a hatched ground, as large as the axes."""
-    patches = load("matplotlib.patches", "a picture", extra="plot")
+    """Return a hatched background that fills the axes."""
+    patches = load("matplotlib.patches", "plotting", extra="plot")
     return patches.Rectangle(
         (0, 0),
         1,
@@ -337,5 +337,5 @@ def _ground(canvas: Any) -> Any:
 
 
 def _square(colour: Any, label: str, hatch: str | None = None) -> Any:
-    patches = load("matplotlib.patches", "a picture", extra="plot")
+    patches = load("matplotlib.patches", "plotting", extra="plot")
     return patches.Patch(facecolor=colour, edgecolor=_INK, label=label, hatch=hatch)

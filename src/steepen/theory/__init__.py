@@ -1,15 +1,15 @@
-"""What is proved about CGD, and what an optimiser can measure of it.
+"""Convergence theory of CGD, and estimates of its constants from H·v.
 
 `rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ (and
 of the best λ) from H·v, `stationary` Lemma 1. The symbols are the paper's: λ is `lam`; L > 0 the smoothness
 of f, the largest eigenvalue of its Hessian over all points; 0 < μ <= L the constant of the PL inequality
-½‖∇f‖² >= μ(f − f*) (that of strong convexity will do, or for least squares ½‖Ax − b‖² the smallest non-zero
+½‖∇f‖² >= μ(f − f*) (or of strong convexity, or for least squares ½‖Ax − b‖² the smallest non-zero
 eigenvalue of AᵀA); 0 < l <= L the ends of a quadratic's spectrum. Theorem 1 is for λ >= 0; on quadratics λ
 may be negative while 1 + 2λL > 0, so that (I + 2λQ)Q stays positive definite.
 
 Examples
 --------
-A step that Theorem 1 proves safe, with L measured:
+A step that Theorem 1 proves safe, with an estimated L:
 
 >>> import numpy as np
 >>> from steepen import theory

@@ -1,4 +1,4 @@
-"""Arguments of the theory modules, as float64."""
+"""Argument checks of the theory modules; arguments become float64."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ def scalar(name: str, value: ArrayLike) -> float:
 
 
 def vector(name: str, value: ArrayLike, n: int | None = None) -> Array:
-    """Return a finite vector of length `n`; of any length >= 1 where `n` is None."""
+    """Return a finite vector of length `n`, or of any length >= 1 if `n` is None."""
     array = finite(name, value)
     if array.ndim != 1 or array.size == 0 or n not in (None, array.size):
         length = "n >= 1" if n is None else n

@@ -1,4 +1,4 @@
-"""Curvature measured from H·v alone: extreme eigenvalues, and the best λ of a quadratic model."""
+"""Curvature estimated from H·v alone: extreme eigenvalues, and the best λ of a quadratic model."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,11 +15,11 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class Curvature(NamedTuple):
-    """An eigenvalue estimate and what it cost.
+    """An eigenvalue estimate, its error and its cost.
 
     The value is a Rayleigh quotient: never above the largest eigenvalue of H nor below the smallest, up to
     rounding. The error is the residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
-    It is converged if the error met the tolerance before the limit on H·v.
+    `converged` is true if the error met the tolerance within the limit on H·v products.
 
     Examples
     --------
@@ -38,19 +38,19 @@ def largest_curvature(
 ) -> Curvature:
     """Return the largest eigenvalue of H(x), by Lanczos iteration.
 
-    A value not converged underestimates, so a step made from it may be too long: add `error`.
+    A value that has not converged is too small, so a step derived from it may be too long: add `error`.
 
     Parameters
     ----------
     hvp, x
         `hvp(x, v)` returns H(x)·v; x has shape (n,).
     tol
-        Stop once `error` <= tol·|value|, or is lost in rounding. The value itself is usually far
-        closer than that, its error being of the order of the square of the residual.
+        Stop once `error` <= tol·|value|, or is below rounding error. The value itself is usually far
+        more accurate: its error is of the order of the square of the residual.
     max_hvp
-        Most H·v to use. n of them always suffice; memory is n floats for each.
+        The maximum number of H·v products; n always suffice. Each one needs memory for n floats.
     seed
-        Of the random first vector.
+        Seed of the random starting vector.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def smallest_curvature(
 ) -> Curvature:
     """Return the smallest (most negative) eigenvalue of H(x), by Lanczos iteration.
 
-    Arguments as in `largest_curvature`. A value not converged overestimates.
+    Arguments as in `largest_curvature`. A value that has not converged is too large.
 
     Examples
     --------
@@ -83,8 +83,8 @@ def smoothness(
 ) -> Curvature:
     """Return the largest |eigenvalue| of H over the rows of `points`: an estimate of L.
 
-    The magnitude is taken because L-smooth means ‖H‖ <= L; on convex functions nothing changes.
-    Between the points H may be larger: only for quadratics is one point enough. `max_hvp` limits
+    The magnitude is taken because L-smooth means ‖H‖ <= L; for convex functions it makes no difference.
+    Between the points ‖H‖ may be larger: only for quadratics is one point enough. `max_hvp` applies to
     each row; the result has the total `n_hvp`, and is `converged` if every row is.
 
     Examples
@@ -124,9 +124,9 @@ def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
     """Return the λ whose direction −(g + 2λHg) points at the minimum of the model on span{g, Hg}.
 
     With θ₁, θ₂ the eigenvalues of H restricted to that plane it is −1/(2(θ₁+θ₂)), and the step that lands on
-    the minimum is (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly makes up for a step that is
-    too short. Where g is an eigenvector with positive curvature, every λ gives the same line
-    and the answer is 0. Where θ₁ or θ₂ is <= 0 the model has no minimum, and the answer is nan.
+    the minimum is (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly compensates for a step that is
+    too short. If g is an eigenvector with positive curvature, every λ gives the same line
+    and the result is 0. If θ₁ or θ₂ is <= 0 the model has no minimum, and the result is nan.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
     once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
     length = float(np.linalg.norm(grad))
     if length == 0:
-        raise ValueError("g: expected a gradient that is not zero, since it must span a direction")
+        raise ValueError("g: expected a non-zero gradient")
     # H in the orthonormal basis of the plane that g begins is [[a, b], [b, c]]
     first = grad / length
     a = float(first @ once) / length

@@ -1,6 +1,6 @@
-"""How fast CGD converges: Theorem 1 and the paper's analysis on quadratics.
+"""Convergence rates of CGD: Theorem 1 and the paper's analysis on quadratics.
 
-All functions take numbers or arrays that broadcast, and return a float where every argument is a
+All functions take numbers or arrays that broadcast, and return a float if every argument is a
 number. Along an eigenvector of curvature t, CGD sees the penalised curvature t(1 + 2λt).
 """
 # ruff: noqa: E741 (l is the paper's symbol)
@@ -42,9 +42,9 @@ def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | 
     """Return the ends of the open interval of steps that Theorem 1 proves safe.
 
     For a convex L-smooth f that is bounded below, and any constant step strictly between the two
-    ends, f never rises and ∇f tends to 0. The paper's statement leaves out the bound, which its
+    ends, f never increases and ∇f tends to 0. The paper's statement omits the lower bound, which its
     proof uses: on f(x) = x, ∇f stays 1. For λ = 0 the upper end is sharp (2/L); for λ > 0 larger
-    steps may also converge, see `contraction`.
+    steps may also converge: see `contraction`.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
     """
     pl = _positive("mu", mu)
     if (pl > finite("L", L)).any():
-        raise ValueError(f"mu: expected no more than L, got mu={mu!r} and L={L!r}")
+        raise ValueError(f"mu: expected mu <= L, got mu={mu!r} and L={L!r}")
     return plain(1.0 - pl * safe_step(L, lam))
 
 
@@ -84,12 +84,12 @@ def bound(k: ArrayLike, L: ArrayLike, mu: ArrayLike, lam: ArrayLike, gap0: Array
 def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
     """Least and greatest t(1+2λt) over l <= t <= L.
 
-    For λ >= 0 these are the values at l and L. For λ < 0 the parabola t(1+2λt) turns down at
-    t = −1/(4λ): where that lies inside [l, L] it is the greatest, and either end may be the least.
+    For λ >= 0 these are the values at l and L. For λ < 0 the parabola t(1+2λt) has its maximum
+    at t = −1/(4λ): if that lies inside [l, L] it is the greatest, and either end may be the least.
     """
     low, high, penalty = _positive("l", l), _positive("L", L), finite("lam", lam)
     if (low > high).any():
-        raise ValueError(f"l: expected no more than L, got l={l!r} and L={L!r}")
+        raise ValueError(f"l: expected l <= L, got l={l!r} and L={L!r}")
     # For λ >= 0 this puts the turning point far above L, and the top is at L as it should be.
     turning = -0.25 / np.minimum(penalty, -np.finfo(np.float64).tiny)
     top = np.clip(turning, low, high)
@@ -109,7 +109,7 @@ def quadratic_step(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
 
     For λ >= 0 it is the paper's 2/((1+2λL)L + (1+2λl)l). In general it is 2 over the sum of the
     least and the greatest t(1+2λt) for t in [l, L]; for λ < 0 the greatest may lie inside the
-    interval, at t = −1/(4λ), and then the paper's formula would be wrong.
+    interval, at t = −1/(4λ), and the paper's formula does not apply.
 
     Examples
     --------
@@ -121,11 +121,11 @@ def quadratic_step(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
 
 
 def contraction(step: ArrayLike, l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
-    """Return the factor by which ‖x − x*‖ shrinks, at worst, in one step on a quadratic.
+    """Return the worst-case factor by which ‖x − x*‖ shrinks in one step on a quadratic.
 
     For λ >= 0 it is max(|1 − α(1+2λl)l|, |1 − α(1+2λL)L|); for λ < 0 the turning point of
-    t(1+2λt) counts too (see `quadratic_step`). Any real λ is allowed: at 1 or more, the iteration
-    does not converge for every spectrum in [l, L].
+    t(1+2λt) counts too (see `quadratic_step`). Any real λ is allowed. If the factor is 1 or more,
+    the iteration does not converge for every spectrum in [l, L].
 
     Examples
     --------
@@ -141,8 +141,8 @@ def condition_number(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Arra
     """Return κ of (I + 2λQ)Q: the greatest over the least t(1+2λt) for t in [l, L].
 
     For λ >= 0 it is the paper's κ(B)κ(Q) with B = I + 2λQ. There κ(B) > 1 when λ > 0 and l < L,
-    so the penalty worsens the condition (the paper's remark prints κ(B) > 0, which would not
-    suffice). A mildly negative λ improves it: at best, at λ = −1/(2(l+L)), to
+    so the penalty worsens the conditioning (the paper's remark prints κ(B) > 0, which is not
+    enough). A mildly negative λ improves it: at best, at λ = −1/(2(l+L)), to
     (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q).
 
     Examples

@@ -1,4 +1,4 @@
-"""What the penalty does to stationary points: Lemma 1, and maxima that turn into minima."""
+"""Effect of the penalty on stationary points: Lemma 1, and maxima that become minima."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -15,7 +15,7 @@ from .curvature import HVP
 def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
     """Return ∇f + 2λH∇f, the gradient of f + λ‖∇f‖², from ∇f and H·∇f.
 
-    Both may be batches, of shape (..., n). What is not finite in them stays so.
+    Both may be batches of shape (..., n). Non-finite entries propagate.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
 
 
 def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
-    """Return t(1+2λt), what the penalty makes of a curvature t where ∇f = 0.
+    """Return t(1+2λt), the curvature of the penalised function where f has curvature t and ∇f = 0.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
 
 
 class Stationarity(Enum):
-    """Which kind of point Lemma 1 makes of x; the value is a readable message.
+    """The kind of point x is by Lemma 1; the value is a readable message.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class Stationarity(Enum):
     STATIONARY = "The gradient of f is zero, so f and the penalised function are both stationary here."
     ARTIFICIAL = (
         "Only the penalised function is stationary here: the gradient of f is an eigenvector of"
-        " its Hessian with eigenvalue -1/(2*lam). Another lam moves on."
+        " its Hessian with eigenvalue -1/(2*lam). Use another lam to leave it."
     )
 
 
 class Nature(Enum):
-    """What a stationary point is; the value is a readable message.
+    """The type of a stationary point; the value is a readable message.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Nature(Enum):
     MINIMUM = "A strict local minimum: every curvature is positive."
     MAXIMUM = "A strict local maximum: every curvature is negative."
     SADDLE = "A saddle: curvatures of both signs."
-    DEGENERATE = "Undecided: some curvature is zero and the others share one sign."
+    DEGENERATE = "Undecided: some curvature is zero and the others have the same sign."
 
 
 def classify(
@@ -78,7 +78,7 @@ def classify(
 ) -> Stationarity:  # fmt: skip
     """Classify the point x from `grad(x)` and one `hvp(x, v)`, for a penalty λ of either sign.
 
-    It is STATIONARY if ‖∇f‖ <= gtol (a gradient has no scale of its own, so this cannot be relative), else
+    It is STATIONARY if ‖∇f‖ <= gtol (absolute, since a gradient has no natural scale), otherwise
     ARTIFICIAL if ‖∇f + 2λH∇f‖ <= tol·‖∇f‖.
 
     Examples
@@ -107,9 +107,9 @@ def artificial_points(
     """Return the artificial stationary points of a function of one variable on an interval.
 
     They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. `df` and `d2f` are f' and a
-    continuous f'', elementwise on arrays; changes of sign are searched for at `samples` even points, so roots
+    continuous f'', elementwise on arrays. Sign changes are sought at `samples` evenly spaced points, so roots
     closer than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed. A root is
-    dropped, as stationary for f itself, where |f'| <= tol times the largest |f'| over the samples.
+    dropped, as a stationary point of f, where |f'| <= tol times the largest |f'| over the samples.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def artificial_points(
     sign = np.sign(factor(grid))
     on_grid = sign == 0
     if (on_grid[1:] & on_grid[:-1]).any():
-        raise ValueError("d2f: 1 + 2*lam*d2f vanishes on a stretch, where every point is artificial")
+        raise ValueError("d2f: 1 + 2*lam*d2f is zero on a whole interval, where every point is artificial")
     crossings = np.flatnonzero(sign[:-1] * sign[1:] < 0)
     between = [
         cast(float, brentq(factor_at, float(grid[i]), float(grid[i + 1]), xtol=1e-14)) for i in crossings
@@ -146,7 +146,7 @@ def artificial_points(
 
 
 def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
-    """Return what a stationary point of f is, from the Hessian of f there (a number for one variable).
+    """Return the type of a stationary point of f from its Hessian there (a number for one variable).
 
     Curvatures within tol times the largest in magnitude count as zero.
 
@@ -159,12 +159,12 @@ def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
 
 
 def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
-    """Return what a stationary point of f is to the penalised function f + λ‖∇f‖².
+    """Return the type of a stationary point of f for the penalised function f + λ‖∇f‖².
 
     Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
     curvature t becomes `penalised_curvature`. A maximum with every t < −1/(2λ) becomes a minimum; a minimum
-    stays one for every λ >= 0. `H` and `tol` are as in `nature`; also 1 + 2λt counts as zero within
-    tol·(1 + 2|λt|).
+    stays one for every λ >= 0. `H` and `tol` are as in `nature`; 1 + 2λt also counts as zero
+    within tol·(1 + 2|λt|).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Many jobs: run where joblib says, and kept in a file of one line a job."""
+"""Many jobs: run by joblib, and recorded in a file with one line per job."""
 
 from .file import JobFile, narrow, pack, read_head, unpack
 from .run import Done, elsewhere, run, send_check

@@ -1,8 +1,8 @@
-"""The file of results: one line of JSON a job. Several processes may write it, and any may die at any time.
+"""The results file: one line of JSON per job. Several processes may write it, and any may die at any time.
 
-The first line says what the results belong to, and every line ends in the CRC-32 of what is before it. A line
-is written in one go under a lock, and taken back if the disk is full; one that is damaged, or that a kill cut
-short, is passed over. Sweeps, comparisons, benchmarks and the paper all write such files, and `load_results`
+The first line describes the run, and every line ends with the CRC-32 of its preceding content. A line
+is written in one call under a lock, and removed if the disk is full; damaged or truncated lines
+are skipped. Sweeps, comparisons, benchmarks and the paper all write such files, and `load_results`
 reads them. A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the
 process that holds it ends, however it ends.
 """
@@ -30,10 +30,10 @@ except ImportError:  # Windows: one process writes a file
     fcntl = None
 
 FORMAT = "results 2"
-"""What the first line calls the layout, under "steepen"."""
+"""The name of the format, under "steepen" in the first line."""
 
 OLD = "steepen before 0.1.0, as of commit 4732399"
-"""What reads files of the layouts before this one, which have no checksums."""
+"""The version that reads the older formats, which have no checksums."""
 
 Key: TypeAlias = tuple[Hashable, ...]
 Record: TypeAlias = dict[str, Any]
@@ -42,8 +42,8 @@ Record: TypeAlias = dict[str, Any]
 class JobFile:
     """Results by job, whose keys have these fields.
 
-    The file need not be there, its folder must. `about` says what the results belong to: it is the first
-    line, and a file that says anything else is refused.
+    The file need not exist, but its folder must. `about` describes the run: it is the first
+    line, and a file with a different first line is rejected.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class JobFile:
             self._check(json.loads(self._head))  # as it is read
 
     def read(self) -> dict[Key, Record]:
-        """Return the records that are there; one with an "error" only where there is no other."""
+        """Return the records in the file; one with an "error" only if its job has no other."""
         with self._reading:
             for line in self._new_lines():
                 record = parsed(line)
@@ -83,7 +83,7 @@ class JobFile:
             return self._found
 
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
-        """Append the record of a job, whole or not at all. Arrays of numbers are packed: see `unpack`."""
+        """Append the record of a job atomically. Numeric arrays are packed: see `unpack`."""
         record = dict(zip(self._fields, key, strict=True)) | dict(value)
         text = _json(record)
         with self._reading:
@@ -96,9 +96,9 @@ class JobFile:
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
-        """Give what claims a job for this process, and says whether that succeeded.
+        """Yield a function that claims a job for this process and returns whether it succeeded.
 
-        Claims last to the end of the block, or of the process. A process gets its own claims again.
+        Claims last until the end of the block or of the process. A process may reclaim its own claims.
         """
         locks = fcntl
         if locks is None:
@@ -127,7 +127,7 @@ class JobFile:
                 self._found[key] = record
 
     def _check(self, about: Record) -> None:
-        """Refuse a file that belongs to something else."""
+        """Raise ValueError if the file belongs to another run."""
         head = read_head("out", self.path)
         differing = [name for name, value in about.items() if head.get(name) != value]
         if differing:
@@ -136,14 +136,14 @@ class JobFile:
             raise ValueError(f"{wrong}: it has {'; '.join(said)}. Give another file for these")
 
     def _new_lines(self) -> Iterator[bytes]:
-        """Yield the whole lines that have come since the last time."""
+        """Yield the complete lines added since the last call."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._at)
                 yield from (line for line in file if line.endswith(b"\n"))  # the last may still be growing
 
     def _write(self, text: str, *, first: bool = False) -> tuple[int, int]:
-        """Append a line, and return how long the file was and is; the first line only where there is none."""
+        """Append a line, and return the old and new file size; a first line only if the file has none."""
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             if fcntl is not None:
@@ -170,7 +170,7 @@ class JobFile:
 def pack(column: NDArray[Any]) -> tuple[str, str]:
     """Return the type of a column and its bytes in base 64, neither of which JSON needs to escape.
 
-    Floats keep every bit; whole numbers are stored as narrow as they fit, and compressed.
+    Floats are kept exactly; integers are stored in the narrowest type and compressed.
 
     Examples
     --------
@@ -184,14 +184,14 @@ def pack(column: NDArray[Any]) -> tuple[str, str]:
 
 
 def narrow(column: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers, none of them negative, in as few bytes as they need; others as they are."""
+    """Return non-negative integers in the narrowest type that fits; other arrays unchanged."""
     if column.dtype.kind not in "iu":
         return column
     return column.astype(np.min_scalar_type(int(column.max(initial=0))), copy=False)
 
 
 def unpack(packed: Any, length: int) -> NDArray[Any]:
-    """Return a column again; ValueError if it is not of this length.
+    """Return an unpacked column; ValueError if its length differs.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def unpack(packed: Any, length: int) -> NDArray[Any]:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON; columns are put in as they are, since to search them would take longest."""
+    """Return a value as JSON; packed columns are inserted unescaped, for speed."""
     if isinstance(value, np.ndarray):
         kind, text = pack(cast(Any, value))
         return f'["{kind}", "{text}"]'
@@ -222,7 +222,7 @@ _SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n?$')
 
 
 def sealed(text: str) -> bytes:
-    r"""Return a JSON object as a line that ends in its checksum.
+    r"""Return a JSON object as a line that ends with its checksum.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def parsed(line: bytes) -> Record | None:
 
 
 def read_head(argument: str, path: Path) -> Record:
-    """Return the first line of a file of results; ValueError if it is none, or has another layout."""
+    """Return the first line of a results file; ValueError if it is not one, or has another format."""
     with path.open("rb") as file:
         line = file.readline()
     head = parsed(line)
@@ -257,9 +257,9 @@ def read_head(argument: str, path: Path) -> Record:
         return head
     what = "is not a file of these results"
     if head is not None and "steepen" in head:
-        what = f"has the layout {head['steepen']!r}, which a later steepen reads; this one reads {FORMAT!r}"
+        what = f"has the format {head['steepen']!r} of a later steepen; this one reads {FORMAT!r}"
     elif line.startswith(b"{") and line.endswith(b"}\n"):
-        what = f"has the old layout, without checksums; {OLD}, reads it"
+        what = f"has the old format, without checksums; {OLD}, reads it"
     raise ValueError(f"{argument}: {str(path)!r} {what}. It is left as it is")
 
 

@@ -1,4 +1,4 @@
-"""Run jobs where joblib says: here, on all cores, or on a cluster that Dask or Ray has."""
+"""Run jobs with joblib: in this process, on all cores, or on a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedErro
 
 
 class Done(NamedTuple):
-    """One job: what it returned, or the error that it ended by; and how often it was begun."""
+    """A finished job: its result or error, and the number of attempts."""
 
     key: Key
     value: Any
@@ -31,16 +31,16 @@ def run(
     file: JobFile | None = None, jobs: int | None = None, retries: int = 2, wait: bool = True,
     strict: bool = False, progress: bool = False, title: Callable[[Key], str] = str,
 ) -> Iterator[Done]:  # fmt: skip
-    """Run `work(*send(key))` for every key, and yield what comes as it comes.
+    """Run `work(*send(key))` for every key, and yield the results as they complete.
 
-    A job that raises is done, with an error. A job whose worker dies is begun again: first all others are
-    done, then those that were in hand one by one, each `retries` times before it counts as failed; so one
-    that kills every worker takes no other with it.
+    A job that raises is done, with an error. A job whose worker dies is retried: after all other jobs, those
+    in progress at the time run one by one, each with `retries` retries before it counts as failed, so that
+    a job that kills its worker does not fail others.
 
-    With a file, `work` returns a dict of what JSON can hold and of arrays, and results are appended before
-    they are yielded. What the file holds is not run again, errors excepted; what another process has claimed
-    is waited for (unless `wait` is False), and taken over if that process dies. `strict` lets the exception
-    of a job end the run, in place of being its record; `title` has the words of the progress bar for a job.
+    With a file, `work` returns a dict of JSON values and arrays, and results are appended before they are
+    yielded. Jobs in the file are not run again, except failed ones; jobs claimed by another process are
+    waited for (unless `wait` is False), and taken over if that process dies. With `strict`, an exception
+    in a job ends the run instead of being recorded; `title` returns the progress-bar text for a job.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _attempt(
 
 
 def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
-    """Return the arguments of Parallel, and how many jobs to hand it at once."""
+    """Return the arguments of Parallel, and the number of jobs to pass it at once."""
     backend, said = joblib.parallel.get_active_backend()
     jobs = said if jobs is None else jobs
     if type(backend).__name__ == "LokyBackend":  # processes of ours: one a core, with one thread
@@ -129,14 +129,14 @@ def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
 
 
 def elsewhere(jobs: int | None) -> bool:
-    """Return whether jobs would go to other processes."""
+    """Return whether jobs would run in other processes."""
     backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
     shared = getattr(backend, "supports_sharedmem", False)  # in threads, or here
     return not shared and backend.effective_n_jobs(jobs or said or 1) > 1
 
 
 def send_check(name: str, value: Any) -> None:
-    """Refuse what cannot be sent to another process.
+    """Raise ValueError if the value cannot be sent to another process.
 
     Examples
     --------
@@ -152,5 +152,5 @@ def send_check(name: str, value: Any) -> None:
     except Exception as error:  # an object decides itself how it fails
         raise ValueError(
             f"{name}: cannot be sent to another process ({type(error).__name__}: {error}); define it in a "
-            "module, let it open what it needs when it is called, or run with jobs=1"
+            "module, open files and locks inside the call, or run with jobs=1"
         ) from error
