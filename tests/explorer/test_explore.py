@@ -43,7 +43,7 @@ def never(x):
         ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function"),
         ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
         ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),
-        ({"fun": never, "bounds": [(0, 1)], "out": "no/page.html"}, "out: expected a file in an existing folder"),
+        ({"fun": never, "bounds": [(0, 1)], "out": "no/page.html"}, "out: expected a file in an existing"),
         ({"fun": "booth", "bounds": [(0, 1)]}, "bounds: expected 2 rows (low, high)"),
         ({"fun": never, "bounds": [(0, 1)], "samples": 3}, "samples: expected a whole number, 4 or more"),
         ({"fun": lambda x: np.nan, "bounds": [(0, 1)]}, "fun: expected finite values in the box, got nan at"),
