@@ -123,3 +123,14 @@ def test_the_conda_recipe_needs_what_the_project_needs():
     named = {line.replace("matplotlib", "matplotlib-base").replace("torch", "pytorch") for line in extras}
     assert theirs == named
     assert recipe["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
+
+
+def test_the_readme_says_how_long_the_compiled_engine_compiles():
+    rows = re.findall(r"\| 1 ((?:\| [\d.]+ s, [^|]*){3})\|", (ROOT / "docs/jax.md").read_text("utf-8"))
+    assert len(rows) == 5
+    seconds = [[float(found) for found in re.findall(r"\| ([\d.]+) s,", row)] for row in rows]
+    auto, bfgs = ([row[i] / row[2] for row in seconds] for i in (0, 1))
+    said = "compiles {:.1f} to {:.1f} times as long as optimistix's BFGS, "
+    said += 'with `method="bfgs"` {:.1f} to {:.1f} times'
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert said.format(min(auto), max(auto), min(bfgs), max(bfgs)) in readme
