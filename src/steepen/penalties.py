@@ -87,7 +87,7 @@ class L2(Penalty):
 class Huber(Penalty):
     """h(g) = Σ of the Huber function of gᵢ: quadratic up to `delta`, linear beyond.
 
-    Each component of ∇h is at most `delta`, so a single large one cannot dominate the step.
+    No component of ∇h exceeds `delta` in size, so a single large one cannot dominate the step.
 
     Examples
     --------

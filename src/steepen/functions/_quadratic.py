@@ -64,7 +64,7 @@ def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Funct
 
 
 def paper_quadratic(n: int) -> Function:
-    """Return the paper's quadratic, with evenly spaced eigenvalues (the paper prints no matrix)."""
+    """Return the paper's quadratic: it prints no matrix, and these eigenvalues reproduce its first steps."""
     places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
     matrix = np.diag(9.90745113 + 0.89965944 * places)
     return _function(matrix, np.zeros(n), np.zeros(n), paper_quadratic)
