@@ -82,8 +82,8 @@ def table_of(
         setting, start = np.divmod(np.arange(int(size)) + int(one["first"]), starts)
         rows = begun[name] + which[setting] * starts + start
         there[rows] = True
-        for column, values in one["rows"].items():  # packed, if they come from the file
-            made[column][rows] = values if isinstance(values, np.ndarray) else unpack(values, size)
+        for column, values in one["rows"].items():
+            made[column][rows] = unpack(values, size)
     setting = np.concatenate([np.repeat(range(every), count) for count in counts])
     names = pandas.Categorical(list(functions), categories=list(functions))
     columns: dict[str, Any] = {"function": names.repeat([every * count for count in counts])}
