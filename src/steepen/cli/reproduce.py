@@ -12,15 +12,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from ._options import Home
+
 if TYPE_CHECKING:
     from ..paper import Report
 
 _STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
-
-EXIT_CODES = (
-    "0, all claims came out as expected; 1, one did not, or an interrupt; "
-    "2, invalid usage, a missing dependency, or no source tree"
-)
 
 
 def command(
@@ -31,15 +28,12 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Write even if the folder contains other files.")
     ] = False,
-    home: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")
-    ] = None,
+    home: Home = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and exit.")] = False,
 ) -> int:
     """Reproduce the paper (table, figures and theory), and write a page that compares the results.
 
-    The studies are in the source tree only: in a clone, `make reproduce` installs what they need and runs
-    this command.
+    This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
     """
     if find_spec("steepen.paper") is None:
         raise ValueError(
