@@ -141,8 +141,10 @@ def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool)
     """Run all batches, and return their records."""
     found: list[Record] = []
     failed: list[tuple[Key, str]] = []
-    send, title = plan.send, lambda key: str(key[0])
-    for done in run(_make, plan.pieces, send=send, file=file, jobs=jobs, progress=progress, title=title):
+    for done in run(
+        _make, plan.pieces, send=plan.send, file=file, jobs=jobs, progress=progress,
+        title=lambda key: str(key[0]),
+    ):  # fmt: skip
         if done.error is not None:
             failed.append((done.key, done.error))
         else:

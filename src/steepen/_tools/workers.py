@@ -60,13 +60,13 @@ class _Processes:
         known = multiprocessing.get_all_start_methods()
         # a forked process has the function already, and needs no guard; beside threads it may hang
         if "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules):
-            way, begin, sent = "fork", {"initializer": _inherit, "initargs": (function,)}, _inherited
+            way = "fork"
         else:
+            way = "forkserver" if "forkserver" in known else "spawn"
             instead = "pass a map-like callable such as concurrent.futures.ThreadPoolExecutor().map"
             check_sendable("workers: fun", function, pickle.dumps, instead)
-            way, begin, sent = "forkserver" if "forkserver" in known else "spawn", {}, function
-        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), **begin)
-        return partial(self._stack.enter_context(pool).map, sent)
+        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), _keep, (function,))
+        return partial(self._stack.enter_context(pool).map, _evaluate)
 
 
 def check_sendable(what: str, value: Any, dumps: Callable[[Any], bytes], instead: str) -> None:
@@ -80,13 +80,13 @@ def check_sendable(what: str, value: Any, dumps: Callable[[Any], bytes], instead
         ) from error
 
 
-_given: list[Callable[..., Any]] = []
-"""In a forked process, the function it evaluates."""
+_kept: list[Callable[..., Any]] = []
+"""In a worker, the function it evaluates."""
 
 
-def _inherit(function: Callable[..., Any]) -> None:
-    _given[:] = [function]
+def _keep(function: Callable[..., Any]) -> None:
+    _kept[:] = [function]
 
 
-def _inherited(point: Any) -> Any:
-    return _given[0](point)
+def _evaluate(point: Any) -> Any:
+    return _kept[0](point)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -123,10 +123,8 @@ def _starts(value: Any, functions: Mapping[str, Any]) -> Any:
     for name, one in functions.items():
         box: Any = getattr(one, "bounds", None)
         if box is None or len(box) != 2:
-            raise ValueError(
-                f"starts: a grid needs functions of two variables with bounds; {name!r} is not one"
-            )
-        x, y = np.meshgrid(*(np.linspace(low, high, side) for low, high in box))
+            raise ValueError(f"starts: a grid needs two variables with bounds, which {name!r} does not have")
+        x, y = np.meshgrid(*(np.linspace(float(low), float(high), int(side)) for low, high in box))
         found[name] = np.stack([x.ravel(), y.ravel()], axis=1)
     return found
 
@@ -139,8 +137,8 @@ def _values(name: str, value: Any) -> list[Any]:
             raise ValueError(f"{name}: expected {{ low = 0.001, high = 1.0, count = 20 }}, got {value!r}")
         if not (0 < low < high and count > 1):
             raise ValueError(f"{name}: expected 0 < low < high and a count of 2 or more, got {value!r}")
-        return np.geomspace(low, high, count).tolist()
-    values: list[Any] = value if isinstance(value, list) else [value]
+        return np.geomspace(float(low), float(high), int(count)).tolist()
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one if is_number(one) else _schedule(name, one) for one in values]
 
 
