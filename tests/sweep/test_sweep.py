@@ -72,10 +72,12 @@ def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
     assert made == [10, 200]  # f0, and all of it
 
 
-def test_functions_of_several_sizes_and_starts_of_their_own():
+def test_functions_of_several_sizes_and_starts_of_their_own(tmp_path):
     named = {"two": st.functions["levy"].at(2), "five": st.functions["levy"].at(5)}
     starts = {"two": np.zeros((2, 2)), "five": 3}
-    table = st.sweep(named, starts, method="gd", step=0.1, budget=BUDGET, points=True)
+    given = {"method": "gd", "step": 0.1, "budget": BUDGET, "points": True, "out": tmp_path / "s.jsonl"}
+    table = st.sweep(named, starts, **given)
+    assert_frame_equal(st.load_results(tmp_path / "s.jsonl"), table)
     assert table.groupby("function", observed=True).size().to_dict() == {"two": 2, "five": 3}
     assert table[table.function == "two"].x4.isna().all()
 

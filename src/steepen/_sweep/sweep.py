@@ -134,7 +134,7 @@ def sweep(
     plan = Plan(targets, chosen, batches, looks, points, shared, rows)
     about = plan.about()
     file = None if out is None else JobFile(out, KEY, about)
-    return table_of(about, _records(plan, file, jobs, progress), plan.starts() if points else {})
+    return table_of(about, _records(plan, file, jobs, progress))
 
 
 def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool) -> list[Record]:
@@ -194,7 +194,7 @@ class Plan:
             "settings": [{name: _said(value) for name, value in one.items()} for one in self.settings],
             "calls": [call.which.tolist() for call in self.calls],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
-            "at": list(self.at), "points": self.points, "rows": self.rows,
+            "at": list(self.at), "points": self.points and ["start", "x"], "rows": self.rows,
             **{name: _said(value) or None for name, value in self.shared.items() if not callable(value)},
         }  # fmt: skip
 
@@ -217,17 +217,6 @@ class Plan:
         rows = {name: values[which] for name, values in call.rows.items()}
         options = {**self.shared, **call.shared, **rows, "bounds": target.bounds}
         return target.fun, target.starts[start], options, tuple(self.at), self.points
-
-    def starts(self) -> dict[str, NDArray[np.float64]]:
-        """Return the columns of the start points, NaN where a function has fewer variables than others."""
-        width = max(target.starts.shape[1] for target in self.targets.values())
-        parts: list[NDArray[np.float64]] = []
-        for target in self.targets.values():
-            part = np.full((len(target.starts), width), np.nan)
-            part[:, : target.starts.shape[1]] = target.starts
-            parts.append(np.tile(part, (len(self.settings), 1)))
-        whole = np.concatenate(parts)
-        return {f"start{i}": whole[:, i] for i in range(width)}
 
 
 def batch_size(n: int, setting: Mapping[str, Any], shared: Mapping[str, Any], at: Sequence[int]) -> int:
@@ -261,7 +250,8 @@ def _make(
     columns = {"f": made.fun, "best": made.best.fun}
     columns |= {f"f_{look}": reached for look, reached in _reached(made.trace, at)}
     if points:
-        columns |= {f"x{i}": np.asarray(made.x)[:, i] for i in range(x.shape[1])}
+        for i in range(x.shape[1]):
+            columns |= {f"start{i}": x[:, i], f"x{i}": np.asarray(made.x)[:, i]}
     columns |= {"status": made.status, **{name: made[name] for name in COUNTS}}
     return {"size": len(x), "rows": {name: np.asarray(column) for name, column in columns.items()}}
 
