@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -16,7 +16,6 @@ from .._call.arguments import settings_of
 from .._call.keywords import Shared, Stopping, complete, spelled_out
 from .._call.minimize import minimize
 from .._core.status import Status
-from .._core.trace import Trace
 from .._tools.check import is_whole, one_of, whole
 from .._tools.jobs import JobFile, run
 from .._tools.jobs.file import Key, Record
@@ -247,23 +246,16 @@ def _make(
         made = minimize(fun, x, trace=trace, **options)
     if np.any(made.status == Status.INTERRUPTED):
         raise KeyboardInterrupt  # half a batch is none
-    columns = {"f": made.fun, "best": made.best.fun}
-    columns |= {f"f_{look}": reached for look, reached in _reached(made.trace, at)}
+    columns, history = {"f": made.fun, "best": made.best.fun}, cast(Any, made.trace)
+    for look in at:  # f of each row at its last iterate within that many gradients
+        within = (history.k[:, None] < history.length) & (history.njev <= look)
+        last = np.maximum(within.sum(axis=0) - 1, 0)
+        columns[f"f_{look}"] = np.take_along_axis(np.asarray(history.f), last[None], axis=0)[0]
     if points:
         for i in range(x.shape[1]):
             columns |= {f"start{i}": x[:, i], f"x{i}": np.asarray(made.x)[:, i]}
     columns |= {"status": made.status, **{name: made[name] for name in COUNTS}}
     return {"size": len(x), "rows": {name: np.asarray(column) for name, column in columns.items()}}
-
-
-def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield each count with f of each row at its last iterate within that many gradients."""
-    if trace is None or trace.length is None:
-        return
-    there = trace.k[:, None] < trace.length
-    for look in at:
-        last = np.maximum((there & (trace.njev <= look)).sum(axis=0) - 1, 0)
-        yield look, np.take_along_axis(np.asarray(trace.f), last[None], axis=0)[0]
 
 
 def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
@@ -303,11 +295,10 @@ def _targets(
 def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return f at the starts, from runs of zero iterations so that the values match those of the sweep."""
     jac = shared["jac"] or ("jax" if shared["engine"] == "jax" else None)
-    options: dict[str, Any] = {"method": "gd", "jac": jac, "bounds": bounds, "trace": False}
-    options["budget"] = Budget(iters=0)
+    given: dict[str, Any] = {"jac": jac, "bounds": bounds, "budget": Budget(iters=0), "trace": False}
     with np.errstate(all="ignore"):
-        parts = [minimize(fun, x[i : i + MOST], **options).fun for i in range(0, len(x), MOST)]
-    return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+        parts = [minimize(fun, x[i : i + MOST], method="gd", **given).fun for i in range(0, len(x), MOST)]
+    return np.concatenate(parts).astype(float)
 
 
 def _named(fun: Any) -> dict[str, Callable[..., Any]]:
