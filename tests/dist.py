@@ -19,12 +19,12 @@ DIST = ROOT / "dist"
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 
-def run(*words, cwd=ROOT, **env):
-    """Run a command, and return what it writes; where it fails, the test does, and shows both streams."""
+def run(*words, cwd=ROOT, code=0, **env):
+    """Run a command, and return its output, or its error if it should fail; otherwise the test shows both."""
     given = {"cwd": cwd, "env": os.environ | env, "capture_output": True, "text": True}
     done = subprocess.run([str(word) for word in words], **given, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+    assert done.returncode == code, done.stdout + done.stderr
+    return (done.stderr if code else done.stdout).strip()
 
 
 def version_of(tree):
@@ -74,19 +74,20 @@ def built():
     return wheel, sdist
 
 
-def test_wheel_and_sdist_hold_the_package_and_what_its_tests_need(built):
+def test_the_wheel_holds_the_library_and_the_sdist_the_paper_and_the_tests_too(built):
     wheel, sdist = built
     assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", *built)
     assert wheel.name.split("-")[1] == sdist.name.removesuffix(".tar.gz").split("-")[1] == version_of(ROOT)
     names = zipfile.ZipFile(wheel).namelist()
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     source = {path.relative_to(ROOT / "src").as_posix() for path in files}
-    assert {name for name in names if ".dist-info/" not in name} == source
+    paper = {name for name in source if name.startswith("steepen/paper/")}
+    assert {name for name in names if ".dist-info/" not in name} == source - paper
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = "Makefile constraints.txt conftest.py docs/conf.py .github/workflows/tests.yml"
-    assert set(needed.split()) <= names
+    assert {*needed.split(), *(f"src/{name}" for name in paper)} <= names
     assert sdist.stat().st_size < 2_000_000
 
 
@@ -118,8 +119,12 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plot]")
     command = python.with_name("steepen.exe" if os.name == "nt" else "steepen")
     assert run(command, "--version", **away) == f"steepen {version}"
-    run(command, "reproduce", "--only", "lemma1", "--out", "paper", **away)
-    assert (tmp_path / "paper" / "report.html").stat().st_size > 10_000
+    run(command, "explore", "--out", "page.html", **away)
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert " reproduce " in run(command, "--help", **away)
+    said = run(command, "reproduce", code=2, **away)
+    assert said.startswith("steepen: reproduce: the paper's studies are in the source tree")
+    assert said.endswith("run `make reproduce` in a clone")
 
 
 @pytest.mark.parametrize(

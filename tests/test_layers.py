@@ -62,3 +62,13 @@ def test_nothing_imports_upwards():
         if HEIGHT[target.split(".")[0]] > HEIGHT[name.split(".")[0]]
     ]
     assert upwards == []
+
+
+def test_only_its_command_imports_the_paper_which_the_wheel_leaves_out():
+    users = {
+        name
+        for name, path in MODULES.items()
+        for target in imported(name, path.read_text("utf-8"), package=path.name == "__init__.py")
+        if target.startswith("paper") and not name.startswith("paper")
+    }
+    assert users == {"cli.reproduce"}

@@ -1,7 +1,5 @@
 """`steepen sweep`."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -34,10 +32,6 @@ bowl.bounds = np.array([[-1.0, 1.0], [-1.0, 1.0]])
 """
 
 
-def lines(path):
-    return list(csv.DictReader(io.StringIO(Path(path).read_text())))
-
-
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -47,19 +41,19 @@ def _folder(tmp_path, monkeypatch):
 
 def test_a_file_is_run_and_run_again_for_nothing(capsys):
     Path("s.toml").write_text(GOOD)
-    assert main(["sweep", "s.toml", "--csv"]) == 0
+    assert main(["sweep", "s.toml"]) == 0
     first = capsys.readouterr().out
     assert first.splitlines()[0].split()[:2] == ["function", "method"]
-    assert first.splitlines()[-1] == "288 runs; the rows, the settings and the pictures: found"
+    assert first.splitlines()[-1] == "288 runs, in found"
     before = Path("found/results.jsonl").read_bytes()
-    assert {path.name for path in Path("found").iterdir()} >= {"settings.csv", "table.csv", "profiles.png"}
-    rows = lines("found/table.csv")
+    assert {path.name for path in Path("found").iterdir()} >= {"settings.csv", "profiles.png"}
+    rows = st.load_results("found/results.jsonl")
     assert len(rows) == 288
-    assert sorted({float(row["step"]) for row in rows}) == pytest.approx([0.001, 0.01, 0.1])  # even in logs
-    row = next(row for row in rows if row["method"] == "gd" and float(row["step"]) == 0.1)
-    start = [float(row["start0"]), float(row["start1"])]
-    alone = st.minimize(st.functions["booth"], start, method="gd", step=0.1, budget=st.Budget(grads=40))
-    assert float(row["f"]) == alone.fun
+    assert sorted(rows.step.unique()) == pytest.approx([0.001, 0.01, 0.1])  # even in logs
+    row = rows[(rows.method == "gd") & (rows.step > 0.09)].iloc[1]  # the grid's second point
+    start = [-10 + 20 / 3, -10.0]
+    alone = st.minimize(st.functions["booth"], start, method="gd", step=row.step, budget=st.Budget(grads=40))
+    assert row.f == pytest.approx(alone.fun, rel=1e-12)
     assert main(["sweep", "s.toml"]) == 0
     assert capsys.readouterr().out == first
     assert Path("found/results.jsonl").read_bytes() == before

@@ -24,7 +24,6 @@ from steepen.paper._runs import minimize
 
 RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
 REPORT = importlib.import_module("steepen.paper.report")
-COMMAND = importlib.import_module("steepen.cli.reproduce")
 
 
 def picture(k):
@@ -72,8 +71,7 @@ def items(monkeypatch):
         "second": ("A second item", "Section 2", "D.", "E."),
     }
     two = {name: Item(name, *said, run=partial(run, name)) for name, said in words.items()}
-    for user in (RUNNER, COMMAND):
-        monkeypatch.setattr(user, "ITEMS", two)
+    monkeypatch.setattr(RUNNER, "ITEMS", two)
     return made
 
 

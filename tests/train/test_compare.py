@@ -175,7 +175,7 @@ def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(tm
             few(out=file, **change)
     assert file.read_bytes() == before
     file.write_text("[]")
-    with pytest.raises(ValueError, match="is not a file of these results"):
+    with pytest.raises(ValueError, match="is not a results file"):
         few(out=file)
     with pytest.raises(ValueError, match="out: there is no folder"):
         few(out=tmp_path / "nowhere" / "found.jsonl")

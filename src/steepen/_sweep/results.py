@@ -39,8 +39,8 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        For a sweep, the table that `sweep` returns, with the rows completed so far (without the columns
-        `start0`, …); otherwise one row per record. `attrs["about"]` is the first line.
+        For a sweep, the table that `sweep` returns, with the rows completed so far; otherwise one row per
+        record. `attrs["about"]` is the first line.
 
     Examples
     --------
@@ -64,9 +64,7 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     return made
 
 
-def table_of(
-    about: Mapping[str, Any], records: Iterable[Record], more: Mapping[str, NDArray[Any]] | None = None
-) -> pd.DataFrame:
+def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFrame:
     """Return the table of a sweep from the first line of its file and its batches, completed rows only."""
     pandas = load("pandas", "sweep", extra="sweep")
     functions: dict[str, Any] = about["functions"]
@@ -82,8 +80,8 @@ def table_of(
         setting, start = np.divmod(np.arange(int(size)) + int(one["first"]), starts)
         rows = begun[name] + which[setting] * starts + start
         there[rows] = True
-        for column, values in one["rows"].items():  # packed, if they come from the file
-            made[column][rows] = values if isinstance(values, np.ndarray) else unpack(values, size)
+        for column, values in one["rows"].items():
+            made[column][rows] = unpack(values, size)
     setting = np.concatenate([np.repeat(range(every), count) for count in counts])
     names = pandas.Categorical(list(functions), categories=list(functions))
     columns: dict[str, Any] = {"function": names.repeat([every * count for count in counts])}
@@ -99,15 +97,15 @@ def table_of(
     columns["start"] = np.concatenate([np.tile(np.arange(count), every) for count in counts])
     f0 = [np.tile(unpack(one["f0"], int(one["starts"])), every) for one in functions.values()]
     columns |= {"f0": np.concatenate(f0), **made, "status": _statuses(made["status"], pandas)}
-    table: Any = pandas.DataFrame({**columns, **(more or {})}, copy=False)
+    table: Any = pandas.DataFrame(columns, copy=False)
     return table if there.all() else table[there].reset_index(drop=True)
 
 
 def _columns(about: Mapping[str, Any], total: int) -> dict[str, NDArray[Any]]:
     """Return the empty result columns."""
     names = ["f", "best", *(f"f_{look}" for look in about["at"])]
-    if about["points"]:
-        names += [f"x{i}" for i in range(max(one["n"] for one in about["functions"].values()))]
+    width = max(one["n"] for one in about["functions"].values())
+    names += [f"{kind}{i}" for kind in about["points"] or () for i in range(width)]
     columns: dict[str, NDArray[Any]] = {name: np.full(total, np.nan) for name in names}
     columns["status"] = np.zeros(total, np.uint8)
     return columns | {name: np.zeros(total, np.int64) for name in COUNTS}

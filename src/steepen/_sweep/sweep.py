@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -16,21 +16,20 @@ from .._call.arguments import settings_of
 from .._call.keywords import Shared, Stopping, complete, spelled_out
 from .._call.minimize import minimize
 from .._core.status import Status
-from .._core.trace import Trace
 from .._tools.check import is_whole, one_of, whole
-from .._tools.jobs import JobFile, elsewhere, narrow, pack, run, send_check
+from .._tools.jobs import JobFile, run
 from .._tools.jobs.file import Key, Record
 from .._tools.optional import load
 from ..budget import Budget
 from ..functions import functions
-from .grid import AXES, Call, Setting, calls, grid, listed
+from .grid import AXES, Call, Setting, calls, grid
 from .results import COUNTS, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 10_000  # rows of a batch: beyond, a row costs more, see docs/many.md
-NUMBERS = 8_000_000  # that a batch may hold at once, about: 64 MB
+MOST = 10_000  # rows of a batch; in a larger one a row costs more, see docs/many.md
+NUMBERS = 8_000_000  # that a batch may hold at once, about 64 MB
 KEY = ("function", "call", "first")
 
 
@@ -52,8 +51,6 @@ def sweep(
     starts: ArrayLike | int | Mapping[str, Any],
     *,
     method: str | Sequence[str] = "cgd-auto",
-    settings: Iterable[Mapping[str, Any]] | None = None,
-    draws: int | None = None,
     seed: int = 0,
     at: Sequence[int] = (),
     points: bool = False,
@@ -77,12 +74,8 @@ def sweep(
         Start points, or the number of points to draw uniformly within the bounds of the function.
     method : str or list of str
         Names of methods.
-    settings : iterable of dict, optional
-        Explicit combinations, such as {"method": "gd", "step": 0.1}, instead of lists of values.
-    draws : int, optional
-        The number of settings to draw, if distributions are given.
     seed : int
-        The random seed for drawn starts and settings.
+        The random seed for drawn starts.
     at : sequence of int
         Also record f after these numbers of gradients, as columns `f_10` and so on.
     points : bool
@@ -98,7 +91,7 @@ def sweep(
     progress : bool
         Show a progress bar, if standard error is a terminal.
     step, lam, r, b, penalty, memory, switch : value or list of values, optional
-        As for `minimize`, or a `scipy.stats` distribution, from which `draws` values are drawn.
+        As for `minimize`.
     budget : Budget, optional
         The limits of each run; a limit in seconds is not allowed, as it depends on the machine.
     bounds : as for `minimize`, or True
@@ -130,7 +123,7 @@ def sweep(
         raise TypeError(f"points: expected True or False, got {points!r}")
     whole("seed", seed, 0)
     whole("rows", 1 if rows is None else rows, 1)
-    chosen = _chosen(method, axes, settings, draws, seed)
+    chosen = grid(method, axes)
     budget = shared["budget"]
     if isinstance(budget, Budget) and budget.seconds is not None:
         raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
@@ -138,19 +131,19 @@ def sweep(
     batches = calls(chosen)
     targets = _targets(fun, starts, seed, bounds, batches, shared)
     plan = Plan(targets, chosen, batches, looks, points, shared, rows)
-    if elsewhere(jobs):
-        send_check("fun", [target.fun for target in targets.values()])
     about = plan.about()
     file = None if out is None else JobFile(out, KEY, about)
-    return table_of(about, _records(plan, file, jobs, progress), plan.starts() if points else {})
+    return table_of(about, _records(plan, file, jobs, progress))
 
 
 def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool) -> list[Record]:
     """Run all batches, and return their records."""
     found: list[Record] = []
     failed: list[tuple[Key, str]] = []
-    where: dict[str, Any] = {"file": file, "jobs": jobs, "progress": progress}
-    for done in run(_make, plan.pieces, send=plan.send, title=lambda key: str(key[0]), **where):
+    for done in run(
+        _make, plan.pieces, send=plan.send, file=file, jobs=jobs, progress=progress,
+        title=lambda key: str(key[0]),
+    ):  # fmt: skip
         if done.error is not None:
             failed.append((done.key, done.error))
         else:
@@ -193,14 +186,14 @@ class Plan:
         return {
             "results": "sweep",
             "functions": {
-                name: {"starts": len(target.starts), "n": target.starts.shape[1], "f0": pack(target.f0)}
+                name: {"starts": len(target.starts), "n": target.starts.shape[1], "f0": target.f0}
                 for name, target in self.targets.items()
             },
             "starts": hashlib.sha256(starts).hexdigest()[:16],
             "settings": [{name: _said(value) for name, value in one.items()} for one in self.settings],
             "calls": [call.which.tolist() for call in self.calls],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
-            "at": list(self.at), "points": self.points, "rows": self.rows,
+            "at": list(self.at), "points": self.points and ["start", "x"], "rows": self.rows,
             **{name: _said(value) or None for name, value in self.shared.items() if not callable(value)},
         }  # fmt: skip
 
@@ -223,17 +216,6 @@ class Plan:
         rows = {name: values[which] for name, values in call.rows.items()}
         options = {**self.shared, **call.shared, **rows, "bounds": target.bounds}
         return target.fun, target.starts[start], options, tuple(self.at), self.points
-
-    def starts(self) -> dict[str, NDArray[np.float64]]:
-        """Return the columns of the start points, NaN where a function has fewer variables than others."""
-        width = max(target.starts.shape[1] for target in self.targets.values())
-        parts: list[NDArray[np.float64]] = []
-        for target in self.targets.values():
-            part = np.full((len(target.starts), width), np.nan)
-            part[:, : target.starts.shape[1]] = target.starts
-            parts.append(np.tile(part, (len(self.settings), 1)))
-        whole = np.concatenate(parts)
-        return {f"start{i}": whole[:, i] for i in range(width)}
 
 
 def batch_size(n: int, setting: Mapping[str, Any], shared: Mapping[str, Any], at: Sequence[int]) -> int:
@@ -264,34 +246,16 @@ def _make(
         made = minimize(fun, x, trace=trace, **options)
     if np.any(made.status == Status.INTERRUPTED):
         raise KeyboardInterrupt  # half a batch is none
-    columns = {"f": made.fun, "best": made.best.fun}
-    columns |= {f"f_{look}": reached for look, reached in _reached(made.trace, at)}
+    columns, history = {"f": made.fun, "best": made.best.fun}, cast(Any, made.trace)
+    for look in at:  # f of each row at its last iterate within that many gradients
+        within = (history.k[:, None] < history.length) & (history.njev <= look)
+        last = np.maximum(within.sum(axis=0) - 1, 0)
+        columns[f"f_{look}"] = np.take_along_axis(np.asarray(history.f), last[None], axis=0)[0]
     if points:
-        columns |= {f"x{i}": np.asarray(made.x)[:, i] for i in range(x.shape[1])}
+        for i in range(x.shape[1]):
+            columns |= {f"start{i}": x[:, i], f"x{i}": np.asarray(made.x)[:, i]}
     columns |= {"status": made.status, **{name: made[name] for name in COUNTS}}
-    return {"size": len(x), "rows": {name: narrow(np.asarray(column)) for name, column in columns.items()}}
-
-
-def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield each count with f of each row at its last iterate within that many gradients."""
-    if trace is None or trace.length is None:
-        return
-    there = trace.k[:, None] < trace.length
-    for look in at:
-        last = np.maximum((there & (trace.njev <= look)).sum(axis=0) - 1, 0)
-        yield look, np.take_along_axis(np.asarray(trace.f), last[None], axis=0)[0]
-
-
-def _chosen(
-    method: Any, axes: Mapping[str, Any], settings: Any, draws: int | None, seed: int
-) -> list[Setting]:
-    """Return the combinations to run, from the lists of values or from `settings`."""
-    if settings is None:
-        return grid(method, axes, draws, seed)
-    given = [name for name in AXES if axes[name] is not None]
-    if given or draws is not None:
-        raise ValueError(f"settings: pass either settings or {', '.join(given) or 'draws'}, not both")
-    return listed(settings, method)
+    return {"size": len(x), "rows": {name: np.asarray(column) for name, column in columns.items()}}
 
 
 def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
@@ -314,7 +278,7 @@ def _targets(
         own: Any = getattr(one, "bounds", None)
         n: Any = getattr(one, "n", None)
         if bounds is True and own is None:
-            raise ValueError(f"bounds: {name!r} has no attribute bounds")
+            raise ValueError(f"bounds: expected bounds, since {name!r} has none of its own; got True")
         if isinstance(starts, Mapping) and name not in starts:
             raise ValueError(f"starts: expected an entry for every function; {name!r} has none")
         x = _starts(name, one, cast(Any, starts)[name] if isinstance(starts, Mapping) else starts, seed)
@@ -331,11 +295,10 @@ def _targets(
 def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return f at the starts, from runs of zero iterations so that the values match those of the sweep."""
     jac = shared["jac"] or ("jax" if shared["engine"] == "jax" else None)
-    options: dict[str, Any] = {"method": "gd", "jac": jac, "bounds": bounds, "trace": False}
-    options["budget"] = Budget(iters=0)
+    given: dict[str, Any] = {"jac": jac, "bounds": bounds, "budget": Budget(iters=0), "trace": False}
     with np.errstate(all="ignore"):
-        parts = [minimize(fun, x[i : i + MOST], **options).fun for i in range(0, len(x), MOST)]
-    return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+        parts = [minimize(fun, x[i : i + MOST], method="gd", **given).fun for i in range(0, len(x), MOST)]
+    return np.concatenate(parts).astype(float)
 
 
 def _named(fun: Any) -> dict[str, Callable[..., Any]]:
@@ -343,7 +306,7 @@ def _named(fun: Any) -> dict[str, Callable[..., Any]]:
         pairs = [(str(name), one) for name, one in cast("Mapping[Any, Any]", fun).items()]
     else:
         many = list(cast("list[Any]", fun)) if isinstance(fun, list | tuple) else [fun]
-        pairs = [(one if isinstance(one, str) else _name_of(one), one) for one in many]
+        pairs = [(str(getattr(one, "name", getattr(one, "__name__", one))), one) for one in many]
     if not pairs:
         raise ValueError("fun: expected at least one function, got none: the grid is empty")
     found: dict[str, Callable[..., Any]] = {}
@@ -356,10 +319,6 @@ def _named(fun: Any) -> dict[str, Callable[..., Any]]:
             raise ValueError(f"fun: {name!r} appears twice; pass a mapping from names to functions")
         found[name] = one
     return found
-
-
-def _name_of(fun: Any) -> str:
-    return str(getattr(fun, "name", None) or getattr(fun, "__name__", None) or type(fun).__name__)
 
 
 def _starts(name: str, fun: Any, starts: Any, seed: int) -> NDArray[Any]:

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return rows as lines: the first columns aligned to the left, the others, numbers, to the right.
-
-    Examples
-    --------
-    >>> aligned([["name", "f"], ["gd", "0.5"]], 1)
-    ['name    f', 'gd    0.5']
-    """
+    """Return rows as lines: the first `left` columns aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     form = "  ".join(f"{{:{'<' if i < left else '>'}{width}}}" for i, width in enumerate(widths))
     return [form.format(*row).rstrip() for row in rows]

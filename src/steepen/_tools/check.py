@@ -25,14 +25,7 @@ def number(
     name: str, value: Any, expected: str, *, least: float = -math.inf, above: float = -math.inf,
     below: float = math.inf,
 ) -> None:  # fmt: skip
-    """Raise unless value is a finite number with least ≤ value < below and value > above.
-
-    Examples
-    --------
-    >>> number("delta", -1.0, "a positive number", above=0)
-    Traceback (most recent call last):
-    ValueError: delta: expected a positive number, got -1.0
-    """
+    """Raise unless value is a finite number with least ≤ value < below and value > above."""
     if not is_number(value):
         raise TypeError(f"{name}: expected {expected}, got {value!r}")
     if not (least <= value < below and value > above):
@@ -68,14 +61,7 @@ def rectangle(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = None) -> str:
-    """Return the name if it is one of these; otherwise raise and suggest a similar one.
-
-    Examples
-    --------
-    >>> one_of("--method", "cgd_fd", ["gd", "cgd-fd"])
-    Traceback (most recent call last):
-    ValueError: --method: 'cgd_fd' is not known; did you mean 'cgd-fd'?
-    """
+    """Return the name if it is one of these; otherwise raise and suggest a similar one."""
     known = list(names)
     if name not in known:
         raise ValueError(f"{argument}: {name!r} is not known; {meant(name, known, listed)}")
@@ -84,10 +70,8 @@ def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = 
 
 def meant(name: object, known: Sequence[str], listed: str | None = None) -> str:
     """Return "did you mean …?" or, if no name is similar, `listed` (by default all names)."""
-    folded = {_fold(one): one for one in known}
-    near = difflib.get_close_matches(_fold(str(name)), folded, n=1)
-    return f"did you mean {folded[near[0]]!r}?" if near else listed or f"there are {', '.join(known)}"
-
-
-def _fold(name: str) -> str:
-    return name.lower().replace("_", "-")
+    said, *folded = (one.lower().replace("_", "-") for one in (str(name), *known))
+    near = difflib.get_close_matches(said, folded, n=1)
+    if near:
+        return f"did you mean {known[folded.index(near[0])]!r}?"
+    return listed or f"there are {', '.join(known)}"

@@ -16,7 +16,9 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
-        os.chmod(name, 0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a temporary file is private
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -31,9 +33,3 @@ def make_folder(argument: str, path: Path) -> None:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ValueError(f"{argument}: {str(path)!r} cannot be written: {reason}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

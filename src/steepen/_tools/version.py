@@ -6,13 +6,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Return the version of steepen.
-
-    Examples
-    --------
-    >>> version().partition(".")[0]
-    '0'
-    """
+    """Return the version of steepen."""
     try:
         return metadata.version("steepen")
     except metadata.PackageNotFoundError:  # on the path, but never installed

@@ -9,12 +9,16 @@ import typer
 from .._tools.version import version as installed
 from . import explore, reproduce, sweep, train
 
+EXIT_CODES = (
+    "Exit codes: 0, success; 1, a claim that did not come out as expected, or an interrupt; "
+    "2, invalid usage or input, or something missing."
+)
+
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Reproduce the CGD paper, explore its landscapes, run sweeps, and compare training methods.",
-    epilog="Exit codes: 0, success; 1, failed claim or run, or interrupt; 2, invalid usage or input, or a "
-    "missing dependency.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -32,4 +36,4 @@ def _start(  # pyright: ignore[reportUnusedFunction]
 
 
 for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce, "train": train}.items():
-    app.command(_name, epilog=f"Exit codes: {_module.EXIT_CODES}.")(_module.command)
+    app.command(_name, epilog=EXIT_CODES)(_module.command)

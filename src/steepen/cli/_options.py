@@ -1,4 +1,4 @@
-"""Shared by the commands: two options, and the formatting of numbers and JSON."""
+"""Options that commands share, and the formatting of numbers and JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
 
 

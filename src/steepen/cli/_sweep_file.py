@@ -6,8 +6,9 @@ import importlib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,14 +20,12 @@ from .._tools.check import is_number, is_whole, meant, one_of, whole
 from ..budget import Budget
 from ..functions import functions
 from ..schedules import Cosine, L
-from ..steps import Quadratic
 
 OWN = ("functions", "n", "starts", "methods", "budget", "out", "settings")
 PYTHON = ("budget", "hvp", "hessp", "hess")
+"""Arguments of `sweep` that a file cannot hold as they are."""
 PASSED = ("seed", "at", "points", "rows", *(name for name in Shared.__annotations__ if name not in PYTHON))
 """Arguments of `sweep` that have the same name in the file."""
-
-NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
 
 KEYS = {"method": "methods", "fun": "functions"} | {axis: f"settings.{axis}" for axis in AXES}
 """The keys in the file of arguments that an error may name."""
@@ -39,13 +38,10 @@ def located(path: Path) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         name, _, words = str(error).partition(": ")
-        key, text = KEYS.get(name, name), path.read_text("utf-8")
-        last = re.escape(key.rpartition(".")[2])
-        pattern = re.compile(
-            rf"^\s*(?:\[.*\b)?(?:[\w-]+\s*\.\s*)*['\"]?{last}['\"]?\s*[=\].]|[{{,]\s*{last}\s*="
-        )
-        lines = [i for i, line in enumerate(text.splitlines(), 1) if pattern.search(line)]
-        raise ValueError(f"{path}{f', line {lines[0]}' if lines else ''}: {key}: {words}") from error
+        key, lines = KEYS.get(name, name), path.read_text("utf-8").splitlines()
+        pattern = rf"(?<![\w-]){re.escape(key.rpartition('.')[2])}['\"]?\s*[=\].]"
+        found = [f", line {i}" for i, line in enumerate(lines, 1) if re.search(pattern, line)]
+        raise ValueError(f"{path}{found[0] if found else ''}: {key}: {words}") from error
 
 
 def read(path: Path) -> tuple[dict[str, Any], Path]:
@@ -73,21 +69,25 @@ def read(path: Path) -> tuple[dict[str, Any], Path]:
     return given, Path(said["out"])
 
 
-def _known(table: dict[str, Any], keys: tuple[str, ...], where: str = "") -> None:
+def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str = "") -> None:
     for key in table:
         if key not in keys:
             raise ValueError(f"{where}{key}: is not known; {meant(key, keys)}")
 
 
-def _table(said: dict[str, Any], key: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    table: Any = said.get(key, {})
-    if not isinstance(table, dict):
-        raise TypeError(f"{key}: expected a table such as {{ grads = 40 }}, got {table!r}")
-    _known(cast("dict[str, Any]", table), keys, f"{key}.")
-    return cast("dict[str, Any]", table)
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
-def _names(said: dict[str, Any], key: str, default: str | None = None) -> list[str]:
+def _table(said: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    table = said.get(key, {})
+    if not _is_table(table):
+        raise TypeError(f"{key}: expected a table such as {{ {keys[0]} = 40 }}, got {table!r}")
+    _known(table, keys, f"{key}.")
+    return table
+
+
+def _names(said: Mapping[str, Any], key: str, default: str | None = None) -> list[str]:
     value: Any = said.get(key, default)
     names: list[Any] = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
@@ -97,68 +97,60 @@ def _names(said: dict[str, Any], key: str, default: str | None = None) -> list[s
 
 def _function(text: str, n: Any) -> tuple[str, Any]:
     """Return the name and the function: a test function, or the user's own as `module:name`."""
-    if ":" not in text:
+    module, colon, name = text.partition(":")
+    if not colon:
         found: Any = functions[one_of("functions", text, functions, "see `steepen.functions`")]
-        if n is None:
-            return text, found
-        whole("n", n, 1)
-        return text, found.at(n)
-    module, _, name = text.partition(":")
+        if n is not None:
+            whole("n", n, 1)
+            found = found.at(n)
+        return text, found
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
     try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        return name, attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError) as error:
         raise ValueError(f"functions: {text!r} could not be imported: {error}") from error
-    return name, found
 
 
-def _starts(value: Any, functions: dict[str, Any]) -> Any:
+def _starts(value: Any, functions: Mapping[str, Any]) -> Any:
     """Return the number of starts, the points, or for `{ grid = 500 }` a grid in each function's box."""
-    if not isinstance(value, dict):
+    if not _is_table(value):
         return value
-    side: Any = cast(Any, value).get("grid")
-    if set(cast("dict[str, Any]", value)) != {"grid"} or not (is_whole(side) and side >= 2):
+    side = value.get("grid")
+    if len(value) != 1 or not (is_whole(side) and side >= 2):
         raise ValueError(f"starts: expected a number, points, or {{ grid = 100 }}; got {value!r}")
     found: dict[str, Any] = {}
     for name, one in functions.items():
         box: Any = getattr(one, "bounds", None)
         if box is None or len(box) != 2:
-            raise ValueError(f"starts: a grid needs functions of two variables with bounds; {name!r} is not")
+            raise ValueError(f"starts: a grid needs two variables with bounds, which {name!r} does not have")
         x, y = np.meshgrid(*(np.linspace(float(low), float(high), int(side)) for low, high in box))
         found[name] = np.stack([x.ravel(), y.ravel()], axis=1)
     return found
 
 
-def _values(name: str, value: Any) -> Any:
+def _values(name: str, value: Any) -> list[Any]:
     """Return the values of a setting: numbers, text such as "L(0.1,0.01)", or log-spaced values."""
-    if isinstance(value, dict):
-        spread = cast("dict[str, Any]", value)
-        low, high, count = (spread.get(key) for key in ("low", "high", "count"))
-        if len(spread) != 3 or not (is_number(low) and is_number(high) and is_whole(count)):
+    if _is_table(value):
+        low, high, count = (value.get(key) for key in ("low", "high", "count"))
+        if len(value) != 3 or not (is_number(low) and is_number(high) and is_whole(count)):
             raise ValueError(f"{name}: expected {{ low = 0.001, high = 1.0, count = 20 }}, got {value!r}")
-        if not (0 < cast(float, low) < cast(float, high) and cast(int, count) > 1):
+        if not (0 < low < high and count > 1):
             raise ValueError(f"{name}: expected 0 < low < high and a count of 2 or more, got {value!r}")
-        return np.geomspace(float(cast(float, low)), float(cast(float, high)), cast(int, count)).tolist()
+        return np.geomspace(float(low), float(high), int(count)).tolist()
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one if is_number(one) else _schedule(name, one) for one in values]
 
 
 def _schedule(name: str, text: Any) -> Any:
-    """Parse a schedule such as "L(0.1,0.01)"; None means the default."""
-    step, said = name == "step", str(text).lower().replace(" ", "")
-    ramp = re.fullmatch(rf"(l|cosine)\({NUMBER},{NUMBER}\)", said)
+    """Parse a schedule such as "L(0.1,0.01)"; "auto" is the default, None."""
     if name not in ("step", "lam"):
         raise ValueError(f"{name}: expected numbers, got {text!r}")
-    if said == "auto" or (
-        step and said == "armijo"
-    ):  # Armijo's search knows which first trial suits a method
+    if text == "auto":
         return None
-    if step and said == "quadratic":
-        return Quadratic()
-    if ramp is None:
-        also = ", armijo, quadratic" if step else ""
-        raise ValueError(f"{name}: expected a number, L(a,b), cosine(a,b), auto{also}; got {text!r}")
-    return (L if ramp[1] == "l" else Cosine)(float(ramp[2]), float(ramp[3]))
+    kind, _, ends = str(text).removesuffix(")").partition("(")
+    try:
+        start, end = (float(part) for part in ends.split(","))
+        return {"L": L, "cosine": Cosine}[kind](start, end)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{name}: expected a number, L(a,b), cosine(a,b) or auto, got {text!r}") from error

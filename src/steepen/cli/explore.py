@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from ..explorer import explore
-
-EXIT_CODES = "0, the page was written; 2, invalid usage, or a missing dependency"
+from ._options import Home
 
 
 def command(
@@ -23,10 +22,7 @@ def command(
         ),
     ] = "branin",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
-    home: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="URL of the documentation to link to."),
-    ] = None,
+    home: Home = None,
 ) -> int:
     """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD."""
     if out.suffix.lower() != ".html":

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import textwrap
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from .._tools.aligned import aligned
-from ..paper import ITEMS, Report, reproduce
-from ..paper._items import tally
+from ._options import Home
+
+if TYPE_CHECKING:
+    from ..paper import Report
 
 _STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
-_WIDEST = max(map(len, _STYLES))
-
-EXIT_CODES = (
-    "0, all claims came out as expected; 1, one did not, or an interrupt; "
-    "2, invalid usage, or a missing dependency"
-)
 
 
 def command(
@@ -33,12 +28,20 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Write even if the folder contains other files.")
     ] = False,
-    home: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")
-    ] = None,
+    home: Home = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and exit.")] = False,
 ) -> int:
-    """Reproduce the paper (table, figures and theory), and write a page that compares the results."""
+    """Reproduce the paper (table, figures and theory), and write a page that compares the results.
+
+    This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
+    """
+    if find_spec("steepen.paper") is None:
+        raise ValueError(
+            "reproduce: the paper's studies are in the source tree of steepen, not in the installed package; "
+            "run `make reproduce` in a clone"
+        )
+    from ..paper.reproduce import ITEMS, reproduce
+
     if list_items:
         width = max(map(len, ITEMS)) + 2
         for name, item in ITEMS.items():
@@ -48,55 +51,33 @@ def command(
         report = reproduce(out, only, force=force, progress=True, home=home)
     except ValueError as error:
         raise ValueError(f"--{error}".replace("force=True", "--force")) from error
-    try:
-        show(report)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as `head`, has had enough; the page is there
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    show(report)
     return 0 if report.holds else 1
 
 
 def show(report: Report) -> None:
-    """Print each claim with the paper's figure, ours and the verdict, and then the count.
+    """Print each claim with its verdict, the paper's figure and ours; wrapped on a terminal, else one line.
 
     Examples
     --------
+    >>> from steepen.paper import Report
     >>> show(Report(Path("out"), {}))
-    claim  paper  ours  verdict
     <BLANKLINE>
     The page: out/report.html
     0 of 0 claims agree
     """
+    from ..paper._items import tally
+
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    if console.is_terminal:
-        _show_to_people(console, report)
-    else:
-        _write_lines(report)
+    console.soft_wrap = not console.is_terminal
+    indent = max(map(len, _STYLES)) + 2
+    width = console.width if console.is_terminal else sys.maxsize
+    for item, outcome in report.made.items():
+        console.print(f"\n{item.title}", style="bold")
+        for claim in outcome.claims:
+            line = f"{claim.verdict:{indent}}{claim.text}  paper: {claim.said}  ours: {claim.ours}"
+            text = Text(textwrap.fill(line, width, subsequent_indent=" " * indent))
+            text.stylize(_STYLES[claim.verdict], 0, len(claim.verdict))
+            console.print(text)
     console.print(f"\nThe page: {report.page}", soft_wrap=True)
     console.print(tally(report.claims), style="bold")
-
-
-def _show_to_people(console: Console, report: Report) -> None:
-    """Print each claim with its verdict and both figures, which wrap to a new line if they do not fit."""
-    room = console.width - _WIDEST - 2
-    for item, outcome in report.made.items():
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for claim in outcome.claims:
-            figures = f"paper: {claim.said}  ours: {claim.ours}"
-            fits = len(claim.text) + 2 + len(figures) <= room
-            text = Text.assemble(claim.text, "  " if fits else "\n", (figures, "dim"))
-            table.add_row(Text(claim.verdict.ljust(_WIDEST), _STYLES[claim.verdict]), text)
-        console.print()
-        console.print(item.title, style="bold")
-        console.print(table)
-
-
-def _write_lines(report: Report) -> None:
-    """Print one line per claim, in columns, for other programs to read."""
-    claims = [(claim.text, claim.said, claim.ours, claim.verdict) for claim in report.claims]
-    head, *lines = aligned([("claim", "paper", "ours", "verdict"), *claims], 4)
-    typer.echo(head)
-    for item, outcome in report.made.items():
-        typer.echo(f"\n{item.title}")
-        for _ in outcome.claims:
-            typer.echo(lines.pop(0))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from .. import plot, theory
+from .. import plot
 from .._sweep import sweep
-from .._sweep.sweep import draw
 from .._tools.aligned import aligned
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
@@ -22,29 +18,24 @@ from ._sweep_file import located, read
 
 __all__ = ["show"]
 
-EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, invalid usage or input, or a missing dependency"
-
 
 def command(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE.toml", help="The sweep to run; see the documentation for an example."),
+        typer.Argument(
+            metavar="FILE.toml", help="Functions, starts, methods and settings; docs/many.md has an example."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="The output folder; by default the one named in the file.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler address."),
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write all rows to table.csv.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
 
-    The folder then contains results.jsonl (all rows), settings.csv (one line per setting) and plots.
+    The output folder gets results.jsonl (all runs), settings.csv (one line per setting) and plots.
     """
     load("matplotlib", "steepen sweep", extra="plot")
     if not file.is_file():
@@ -52,22 +43,19 @@ def command(
     given, folder = read(file)
     folder = out or folder
     make_folder("out", folder)
-    with _cluster(dask), located(file):
+    with located(file):
         table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
     write_whole(folder / "settings.csv", lambda stream: stream.write(found.to_csv(index=False).encode()))
-    if csv:
-        write_whole(folder / "table.csv", lambda stream: stream.write(table.to_csv(index=False).encode()))
-    pictures(table, given, folder)
+    save_plots(table, given, folder)
     if as_json:
         best = found[found.best].astype(object)
         rows = best.where(best.notna(), None).drop(columns="best").to_dict("records")
         print_json({"rows": len(table), "out": str(folder), "best": rows})
     elif not quiet:
         show(found)
-        drawn = ", the settings and the pictures" if any(folder.glob("*.png")) else " and the settings"
-        typer.echo(f"\n{len(table)} runs; the rows{drawn}: {folder}")
+        typer.echo(f"\n{len(table)} runs, in {folder}")
     return 0
 
 
@@ -97,45 +85,17 @@ def show(found: Any) -> None:
         typer.echo(line)
 
 
-def pictures(table: Any, given: dict[str, Any], folder: Path) -> None:
+def save_plots(table: Any, given: dict[str, Any], folder: Path) -> None:
     """Save the plots that the table allows: maps, basins, profiles."""
-    functions = given["fun"]
-    fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
+    fmin = {name: getattr(one, "fmin", None) for name, one in given["fun"].items()}
     for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
         numbers = [axis for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
         if len(numbers) == 2 and all(part[axis].nunique() > 1 for axis in numbers):
-            figure = plot.settings_map(part, fmin=fmin[name], L=smoothness(functions[name]))
-            plot.save(figure, folder / f"map-{name}-{method}.png")
+            plot.save(plot.settings_map(part, fmin=fmin[name]), folder / f"map-{name}-{method}.png")
     if any(name.startswith("f_") for name in table):
         known: Any = fmin if all(value is not None for value in fmin.values()) else None
         plot.save(plot.profiles(table, fmin=known), folder / "profiles.png")
-    for name in functions if isinstance(given["starts"], dict) and given.get("points") else ():
+    for name in fmin if isinstance(given["starts"], dict) and given.get("points") else ():
         part = table[table.function == name]
         if part.groupby([s for s in SETTINGS if s in part], dropna=False, observed=True).ngroups <= 6:
             plot.save(plot.basins(part), folder / f"basins-{name}.png")
-
-
-def smoothness(fun: Any) -> float | None:
-    """Estimate L from H·v over the box, if the function has H·v and few enough variables."""
-    box, hvp = getattr(fun, "bounds", None), getattr(fun, "hvp", None)
-    if box is None or hvp is None or len(box) > 100:
-        return None
-    with np.errstate(all="ignore"):
-        found = theory.smoothness(hvp, draw(np.asarray(box), 64, 0))
-    return found.value if np.isfinite(found.value) and found.value > 0 else None
-
-
-@contextmanager
-def _cluster(address: str | None) -> Iterator[None]:
-    if address is None:
-        yield
-        return
-    distributed, joblib = (load(name, "--dask", extra="sweep") for name in ("distributed", "joblib"))
-    try:
-        client = distributed.Client(address, timeout=10)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--dask: expected the address of a scheduler, such as tcp://host:8786, got {address!r}: {error}"
-        ) from error
-    with client, joblib.parallel_config("dask"):
-        yield

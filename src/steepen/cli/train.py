@@ -12,8 +12,6 @@ import typer
 from .._tools.files import make_folder
 from ._options import AsJson, Quiet, print_json
 
-EXIT_CODES = "0, all runs are complete; 1, an interrupt; 2, invalid usage, or a missing dependency"
-
 
 def command(
     script: Annotated[

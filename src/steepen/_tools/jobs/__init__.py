@@ -1,6 +1,6 @@
 """Many jobs: run by joblib, and recorded in a file with one line per job."""
 
-from .file import JobFile, narrow, pack, read_head, unpack
-from .run import Done, elsewhere, run, send_check
+from .file import JobFile, read_head, unpack
+from .run import Done, run
 
-__all__ = ["Done", "JobFile", "elsewhere", "narrow", "pack", "read_head", "run", "send_check", "unpack"]
+__all__ = ["Done", "JobFile", "read_head", "run", "unpack"]

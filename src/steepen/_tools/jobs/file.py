@@ -40,59 +40,44 @@ Record: TypeAlias = dict[str, Any]
 
 
 class JobFile:
-    """Results by job, whose keys have these fields.
+    """Results by job. `fields` name the parts of a key; `about` describes the run, in the first line.
 
-    The file need not exist, but its folder must. `about` describes the run: it is the first
-    line, and a file with a different first line is rejected.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = JobFile(Path(folder, "results.jsonl"), ["seed"], {"results": "a study"})
-    ...     file.add((3,), {"loss": 0.5})
-    ...     file.read()
-    {(3,): {'seed': 3, 'loss': 0.5}}
+    The file need not exist, but its folder must. A file with a different first line is rejected.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], fields: Sequence[str], about: Mapping[str, Any] | None = None
     ):
         self.path, self._fields = Path(path), tuple(fields)
-        self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})})
+        self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})}, default=pack)
         self._found: dict[Key, Record] = {}
-        self._at = self.damaged = 0  # how far the file was read, and how many of its lines were damaged
-        self._reading = threading.Lock()  # joblib asks for jobs in threads of its own
+        self._at = self.damaged = 0  # the number of bytes read, and of damaged lines
+        self._reading = threading.Lock()  # joblib fetches jobs in threads of its own
         if not self.path.parent.is_dir():
             raise ValueError(f"out: there is no folder {str(self.path.parent)!r}")
         if about is not None:
-            self._write(self._head, first=True)
+            self._append(b"")
         if self.path.exists():
-            self._check(json.loads(self._head))  # as it is read
+            self._check(json.loads(self._head))
 
     def read(self) -> dict[Key, Record]:
         """Return the records in the file; one with an "error" only if its job has no other."""
         with self._reading:
             for line in self._new_lines():
+                self._at += len(line)
                 record = parsed(line)
                 if record is None:
                     self.damaged += 1
-                elif self._at:  # the first line is the head
-                    self._keep(record)
-                self._at += len(line)
+                elif record.keys() >= set(self._fields):  # the first line has other keys
+                    key = tuple(record[name] for name in self._fields)
+                    if "error" not in record or key not in self._found:
+                        self._found[key] = record
             return self._found
 
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
         """Append the record of a job atomically. Numeric arrays are packed: see `unpack`."""
         record = dict(zip(self._fields, key, strict=True)) | dict(value)
-        text = _json(record)
-        with self._reading:
-            if not self.path.exists():
-                self._write(self._head, first=True)
-            before, after = self._write(text)
-            if before == self._at:  # nobody else has written: there is no need to read it
-                self._at = after
-                self._keep(record)
+        self._append(sealed(json.dumps(record, default=pack)))
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
@@ -120,84 +105,57 @@ class JobFile:
         finally:
             os.close(handle)
 
-    def _keep(self, record: Record) -> None:
-        if record.keys() >= set(self._fields):
-            key = tuple(record[name] for name in self._fields)
-            if "error" not in record or key not in self._found:
-                self._found[key] = record
-
     def _check(self, about: Record) -> None:
         """Raise ValueError if the file belongs to another run."""
         head = read_head("out", self.path)
         differing = [name for name, value in about.items() if head.get(name) != value]
         if differing:
             said = (f"{name} {_brief(head.get(name))}, not {_brief(about[name])}" for name in differing)
-            wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
-            raise ValueError(f"{wrong}: it has {'; '.join(said)}. Give another file for these")
+            raise ValueError(
+                f"out: {str(self.path)!r} holds other results, and is left as it is: it has "
+                f"{'; '.join(said)}. Choose another file"
+            )
 
     def _new_lines(self) -> Iterator[bytes]:
-        """Yield the complete lines added since the last call."""
+        """Yield the complete lines that were not read before."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._at)
                 yield from (line for line in file if line.endswith(b"\n"))  # the last may still be growing
 
-    def _write(self, text: str, *, first: bool = False) -> tuple[int, int]:
-        """Append a line, and return the old and new file size; a first line only if the file has none."""
-        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
+    def _append(self, line: bytes) -> None:
+        """Append a line under a lock, in an empty file after the head."""
+        with self.path.open("ab+", buffering=0) as file:
             if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            size, line = os.fstat(handle).st_size, sealed(text)
-            if first and size:
-                if size >= len(line) or os.pread(handle, size, 0) != line[:size]:
-                    return size, size
-                os.ftruncate(handle, size := 0)  # what a kill has left of this very line
-            if size and os.pread(handle, 1, size - 1) != b"\n":
+                fcntl.flock(file, fcntl.LOCK_EX)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            if not size:
+                line = sealed(self._head) + line
+            elif file.read(1) != b"\n":
                 line = b"\n" + line  # what a kill has left of a line ends here
+            rest = memoryview(line)
             try:
-                rest = memoryview(line)
                 while rest:
-                    rest = rest[os.write(handle, rest) :]
+                    rest = rest[file.write(rest) :]
             except OSError:
-                os.ftruncate(handle, size)
+                file.truncate(size)
                 raise
-            return size, size + len(line)
-        finally:
-            os.close(handle)
 
 
 def pack(column: NDArray[Any]) -> tuple[str, str]:
-    """Return the type of a column and its bytes in base 64, neither of which JSON needs to escape.
-
-    Floats are kept exactly; integers are stored in the narrowest type and compressed.
-
-    Examples
-    --------
-    >>> pack(np.zeros(2)), len(pack(np.full(1000, 40))[1])
-    (('<f8', 'AAAAAAAAAAAAAAAAAAAAAA=='), 28)
-    """
-    column = narrow(column)
+    """Return the type of a column and its bytes in base 64: floats exact, counts narrowed and compressed."""
+    if column.dtype.kind in "iu":
+        column = column.astype(np.min_scalar_type(int(column.max(initial=0))), copy=False)
     data = column.astype(kind := column.dtype.newbyteorder("<"), copy=False).tobytes()
     data = zlib.compress(data, 1) if kind.kind == "u" else data
     return kind.str, binascii.b2a_base64(data, newline=False).decode()
 
 
-def narrow(column: NDArray[Any]) -> NDArray[Any]:
-    """Return non-negative integers in the narrowest type that fits; other arrays unchanged."""
-    if column.dtype.kind not in "iu":
-        return column
-    return column.astype(np.min_scalar_type(int(column.max(initial=0))), copy=False)
-
-
 def unpack(packed: Any, length: int) -> NDArray[Any]:
-    """Return an unpacked column; ValueError if its length differs.
-
-    Examples
-    --------
-    >>> unpack(pack(np.array([7, 300])), 2)
-    array([  7, 300], dtype=uint16)
-    """
+    """Return a packed column (an array that was not packed as it is); ValueError if its length differs."""
+    if isinstance(packed, np.ndarray):
+        return cast("NDArray[Any]", packed)
     kind, text = packed
     dtype, data = np.dtype(kind), binascii.a2b_base64(text, strict_mode=True)
     if dtype.kind == "u":  # and no more bytes than asked for, whatever it claims
@@ -207,40 +165,17 @@ def unpack(packed: Any, length: int) -> NDArray[Any]:
     return np.frombuffer(data, dtype)
 
 
-def _json(value: Any) -> str:
-    """Return a value as JSON; packed columns are inserted unescaped, for speed."""
-    if isinstance(value, np.ndarray):
-        kind, text = pack(cast(Any, value))
-        return f'["{kind}", "{text}"]'
-    if isinstance(value, dict):
-        pairs = cast("dict[str, Any]", value).items()
-        return "{" + ", ".join(f"{json.dumps(name)}: {_json(one)}" for name, one in pairs) + "}"
-    return json.dumps(value)
-
-
 _SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n?$')
 
 
 def sealed(text: str) -> bytes:
-    r"""Return a JSON object as a line that ends with its checksum.
-
-    Examples
-    --------
-    >>> sealed('{"i": 1}')
-    b'{"i": 1, "crc": "17f20cfa"}\n'
-    """
+    """Return a JSON object as a line that ends with its checksum."""
     data = text.encode()
     return data[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(data)
 
 
 def parsed(line: bytes) -> Record | None:
-    """Return the object that a line holds; None if its checksum is missing or wrong.
-
-    Examples
-    --------
-    >>> parsed(sealed('{"i": 1}')), parsed(sealed('{"i": 1}').replace(b"1", b"2"))
-    ({'i': 1}, None)
-    """
+    """Return the object that a line holds; None if its checksum is missing or wrong."""
     seal = _SEAL.search(line)
     if seal is None:
         return None
@@ -255,7 +190,7 @@ def read_head(argument: str, path: Path) -> Record:
     head = parsed(line)
     if head is not None and head.get("steepen") == FORMAT:
         return head
-    what = "is not a file of these results"
+    what = "is not a results file"
     if head is not None and "steepen" in head:
         what = f"has the format {head['steepen']!r} of a later steepen; this one reads {FORMAT!r}"
     elif line.startswith(b"{") and line.endswith(b"}\n"):

@@ -26,6 +26,7 @@ def gen_candidates(
     acquisition_function: Callable[[Tensor], Tensor],
     lower_bounds: float | Tensor | None = None,
     upper_bounds: float | Tensor | None = None,
+    *,
     inequality_constraints: Any = None,
     equality_constraints: Any = None,
     nonlinear_inequality_constraints: Any = None,
@@ -35,9 +36,8 @@ def gen_candidates(
 ) -> tuple[Tensor, Tensor]:
     """Maximise an acquisition function from all starts at once, for `optimize_acqf(gen_candidates=…)`.
 
-    Every restart is a row of one batched, bounded cgd-auto run. A call of the acquisition function evaluates
-    one trial of every active row, with gradients from one backward pass. If the batch does not fit into a
-    GPU's memory, it is evaluated in parts.
+    Every start is a row of one batched, bounded cgd-auto run: a call of the acquisition function evaluates
+    one trial of every active row, or fewer if they do not fit into a GPU's memory.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ def gen_candidates(
     lower_bounds, upper_bounds : number or Tensor, optional
         The box: one value, or one for each of the d features.
     inequality_constraints, equality_constraints, nonlinear_inequality_constraints : optional
-        Not supported: this minimiser handles bounds only. BoTorch's `gen_candidates_scipy` takes them.
+        Not supported; BoTorch's `gen_candidates_scipy` takes them.
     options : dict, optional
         By BoTorch's names: `maxiter` (2000), the most calls; `ftol` or `factr`, `gtol`, `pgtol` or `tol`,
         `maxcor`, `maxls`, `maxfun`; `max_optimization_problem_aggregation_size`, the most rows in a call. And
         `race` (True): a row stops early if it is too far behind the best for its rate of progress, or reaches
-        the end point of a better one. The best candidate is the same, the others are less refined; set False
-        if they matter, as with `return_best_only=False`.
+        the end point of a better one. Set it to False if more than the best candidate matters, as with
+        `return_best_only=False`.
     fixed_features : dict, optional
         Values of fixed features: a number, or a tensor of shape (b,) or (b, q).
     timeout_sec : float, optional
@@ -82,30 +82,26 @@ def gen_candidates(
     )  # fmt: skip
     settings = read_options(options, race=True)
     starts = _starts(initial_conditions)
-    _eval_mode(acquisition_function)
+    _set_eval_mode(acquisition_function)
     b, q, d = starts.shape
-    fixed = _fixed_features(fixed_features, starts)
-    low = _side("lower_bounds", lower_bounds, -np.inf, starts)
-    high = _side("upper_bounds", upper_bounds, np.inf, starts)
-    _check_box(low, high, starts, fixed)
-    features = _Features(fixed, d)
     x = starts.clone()
-    for i, value in fixed.items():
-        x[..., i] = value
+    fixed = _fix(x, fixed_features)
+    low = _side("lower_bounds", lower_bounds, -np.inf, d)
+    high = _side("upper_bounds", upper_bounds, np.inf, d)
+    _check_box(low, high, x, fixed)
+    low[fixed], high[fixed] = -np.inf, np.inf  # a fixed feature has no gradient, so it stays as it is
+    held = torch.tensor([i in fixed for i in range(d)], device=x.device)
 
-    def loss(points: Tensor) -> Tensor:
-        return -acquisition_function(features.whole(points.view(-1, q, len(features.order))))
+    def loss(rows: Tensor) -> Tensor:
+        X = rows.view(-1, q, d)
+        return -acquisition_function(torch.where(held, X.detach(), X))
 
-    values = None
-    if features.free:
-        evaluation = Evaluation(loss, starts, settings.pop("rows"))
-        sides = [np.tile(features.side(low, -np.inf), q), np.tile(features.side(high, np.inf), q)]
-        begun = x[..., features.order].reshape(b, -1).cpu().numpy()
-        result = descend(evaluation, begun, *sides, seconds=timeout_sec, **settings)
-        x = features.whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
-        if np.any(result.nfev):
-            values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
-    if values is None:  # nothing moves, or there was no time for it
+    evaluation, begun = Evaluation(loss, starts, settings.pop("rows")), x.reshape(b, -1).cpu().numpy()
+    sides = np.tile(low, q), np.tile(high, q)
+    result = descend(evaluation, begun, *sides, seconds=timeout_sec, **settings)
+    x = torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, d)
+    values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
+    if not np.any(result.nfev):  # out of time
         with torch.no_grad():
             values = acquisition_function(x)
     lost = ~values.isfinite()
@@ -115,31 +111,6 @@ def gen_candidates(
         )
     values = torch.where(lost & ~(values == torch.inf), -torch.inf, values)
     return x.reshape(initial_conditions.shape).detach(), values.detach()
-
-
-class _Features:
-    """Which of d features move; those that are fixed row by row stay in x behind them."""
-
-    def __init__(self, fixed: Mapping[int, Tensor], d: int) -> None:
-        self.d, self.free = d, [i for i in range(d) if i not in fixed]
-        self.rows = [i for i, value in fixed.items() if value.numel() > 1]
-        self.order = self.free + self.rows
-        self.constants = {i: value for i, value in fixed.items() if i not in self.rows}
-
-    def whole(self, part: Tensor) -> Tensor:
-        """Return all features of points that have only those that move, and those that differ by row."""
-        if len(self.free) == self.d:
-            return part
-        columns: list[Any] = [None] * self.d
-        for place, i in enumerate(self.order):
-            columns[i] = part[..., place] if i in self.free else part[..., place].detach()
-        for i, value in self.constants.items():
-            columns[i] = value.expand(part.shape[:-1])
-        return torch.stack(columns, dim=-1)
-
-    def side(self, bound: NDArray[Any], infinite: float) -> NDArray[Any]:
-        """Return a side of the box of those in x."""
-        return np.r_[bound[self.free], np.full(len(self.rows), infinite)]
 
 
 def _refuse(**given: Any) -> None:
@@ -168,7 +139,7 @@ def _starts(given: Any) -> Tensor:
     return given.detach() if given.ndim == 3 else given.detach()[None]
 
 
-def _eval_mode(acquisition_function: Any) -> None:
+def _set_eval_mode(acquisition_function: Any) -> None:
     model = getattr(acquisition_function, "model", None)
     if getattr(model, "training", False):
         warnings.warn(
@@ -179,51 +150,40 @@ def _eval_mode(acquisition_function: Any) -> None:
         model.eval()  # pyright: ignore
 
 
-def _fixed_features(given: Mapping[int, float | Tensor | None] | None, starts: Tensor) -> dict[int, Tensor]:
-    """Return the values of fixed features, which broadcast to (b, q)."""
-    b, q, d = starts.shape
-    fixed: dict[int, Tensor] = {}
+def _fix(x: Tensor, given: Mapping[int, float | Tensor | None] | None) -> list[int]:
+    """Set the fixed features of the starts, and return their indices."""
+    b, q, d = x.shape
     for i, value in (given or {}).items():
         if not isinstance(i, int) or not -d <= i < d:
             raise ValueError(f"fixed_features: expected features between 0 and {d - 1}, got {i!r}")
         if value is None:
             raise UnsupportedError(f"fixed_features: expected a value for feature {i}, got None")
-        tensor = torch.as_tensor(value, dtype=starts.dtype, device=starts.device).detach()
-        if tensor.numel() > 1:
+        tensor = torch.as_tensor(value, dtype=x.dtype, device=x.device).detach()
+        if tensor.numel() > 1 and tensor.shape not in ((b,), (b, 1), (b, q)):
             shape = tuple(tensor.shape)
-            if shape not in ((b,), (b, 1), (b, q)):
-                raise ValueError(
-                    f"fixed_features: expected a number or shape {(b,)} or {(b, q)}, got {shape}"
-                )
-            tensor = tensor.reshape(b, -1).expand(b, q)
-        else:
-            tensor = tensor.reshape(())
+            raise ValueError(f"fixed_features: expected a number or shape {(b,)} or {(b, q)}, got {shape}")
         if not bool(tensor.isfinite().all()):
             raise ValueError(f"fixed_features: expected finite values for feature {i}, got {value!r}")
-        fixed[i % d] = tensor
-    return fixed
+        x[..., i] = tensor.reshape(b if tensor.numel() > 1 else 1, -1)
+    return sorted(i % d for i in given or {})
 
 
-def _side(name: str, side: Any, infinite: float, starts: Tensor) -> NDArray[Any]:
+def _side(name: str, side: Any, infinite: float, d: int) -> NDArray[Any]:
     """Return one side of the box, a value for each feature."""
-    d = int(starts.shape[-1])
-    if side is None:
-        return np.full(d, infinite)
-    bound = torch.as_tensor(side, dtype=torch.float64).detach().cpu().numpy()
+    bound = torch.as_tensor(infinite if side is None else side, dtype=torch.float64).detach().cpu().numpy()
     if bound.shape not in ((), (1,), (d,)) or np.isnan(bound).any():
         raise ValueError(f"{name}: expected a number or {d} of them, got {side!r}")
     return np.array(np.broadcast_to(bound, d))
 
 
-def _check_box(low: NDArray[Any], high: NDArray[Any], starts: Tensor, fixed: Mapping[int, Tensor]) -> None:
-    """Raise an error for an empty box, and for starts or fixed features outside it."""
+def _check_box(low: NDArray[Any], high: NDArray[Any], x: Tensor, fixed: list[int]) -> None:
+    """Raise ValueError for an empty box, and for starts or fixed features outside it."""
+    slack = 1e-6 if x.dtype == torch.float32 else 1e-9
     for i in range(len(low)):
         if low[i] > high[i]:
             sides = f"({low[i]:g}, {high[i]:g})"
             raise ValueError(f"lower_bounds: expected low <= high, got {sides} for feature {i}")
-        values = fixed.get(i, starts[..., i])
-        least, most = values.min().item(), values.max().item()
-        slack = 1e-6 if starts.dtype == torch.float32 else 1e-9
+        least, most = x[..., i].min().item(), x[..., i].max().item()
         under, over = slack * max(1, abs(low[i])), slack * max(1, abs(high[i]))
         if not (low[i] - under <= least and most <= high[i] + over):
             name = "fixed_features" if i in fixed else "initial_conditions"

@@ -28,6 +28,7 @@ from torch.nn import Module
 
 from ..._call.minimize import minimize
 from ..._call.multistart import GROW, descend
+from ..._core.result import Result
 from ..._core.status import Status
 from ..._tools.check import whole
 from ...budget import Budget
@@ -43,7 +44,6 @@ def fit(
     parameters: Mapping[str, Tensor] | None = None,
     bounds: Mapping[str, Any] | None = None,
     closure: Callable[[], tuple[Tensor, Any]] | None = None,
-    closure_kwargs: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     timeout_sec: float | None = None,
     restarts: int = 1,
@@ -58,17 +58,16 @@ def fit(
         The parameters to fit; by default all that require a gradient.
     bounds : dict, optional
         Limits by parameter name, in addition to those of their constraints.
-    closure, closure_kwargs : optional
+    closure : callable, optional
         Replaces BoTorch's own evaluation of the loss and its gradients, for one start.
     options : dict, optional
-        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`. And `race` (False): drop
-        starts that are far behind the best, as many drawn from the priors are at first.
+        As for `gen_candidates`, but `race` is False: at first many starts drawn from priors are far behind.
     timeout_sec : float, optional
         Time limit in seconds.
     restarts : int
-        The number of starts: the current parameters, and others drawn from their priors. They run in one
-        batch, and a call of the model evaluates all of them; the model must be an exact GP of GPyTorch,
-        whose modules take parameters with a leading axis. Pass it as `optimizer_kwargs={"restarts": 8}`.
+        The number of starts: the current parameters, and others drawn from their priors, in one batch. The
+        model must be an exact GP of GPyTorch, whose modules take parameters with a leading axis. Pass it as
+        `optimizer_kwargs={"restarts": 8}`.
 
     Returns
     -------
@@ -89,7 +88,7 @@ def fit(
     True
     """
     whole("restarts", restarts, 1)
-    begun, settings = monotonic(), read_options(options, memory=30)
+    begun, settings = monotonic(), read_options(options, memory=30) | {"seconds": timeout_sec}
     known, limits = get_parameters_and_bounds(mll)
     fitted = {n: p for n, p in known.items() if p.requires_grad} if parameters is None else dict(parameters)
     if not fitted:
@@ -97,56 +96,47 @@ def fit(
     box: Any = get_bounds_as_ndarray(fitted, {**limits, **(bounds or {})})
     if box is None:
         box = np.tile([-np.inf, np.inf], (sum(p.numel() for p in fitted.values()), 1))
-    if restarts > 1:
-        if closure is not None:
-            raise UnsupportedError("closure: it evaluates one start only; omit it, or set restarts=1")
-        x, f, status, steps = _many(mll, fitted, box, restarts, settings, timeout_sec)
-    else:
-        x, f, status, steps = _one(mll, fitted, box, closure, closure_kwargs or {}, settings, timeout_sec)
-    _put(fitted, x)
+    if restarts > 1 and closure is not None:
+        raise UnsupportedError("closure: it evaluates one start only; omit it, or set restarts=1")
+    both = get_loss_closure_with_grads(mll, fitted) if closure is None else closure
+    evaluate: Any = NdarrayOptimizationClosure(both, fitted)
+    found = _many(mll, fitted, box, restarts, settings) if restarts > 1 else _one(evaluate, box, settings)
+    evaluate.state = np.asarray(found.x)
+    f, status = float(found.fun), Status(int(found.status))
     how = OptimizationStatus.STOPPED if status in LIMITS else OptimizationStatus.SUCCESS
     if not np.isfinite(f) and status not in LIMITS:
         said = f"The fit found no finite likelihood: {status.name}."
         warnings.warn(said, OptimizationWarning, stacklevel=2)
         how = OptimizationStatus.FAILURE
-    return OptimizationResult(steps, f, how, monotonic() - begun, status.name)
+    return OptimizationResult(int(found.nit), f, how, monotonic() - begun, status.name)
 
 
-def _one(
-    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], closure: Any, kwargs: Mapping[str, Any],
-    settings: dict[str, Any], seconds: float | None,
-) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
-    closure = get_loss_closure_with_grads(mll, fitted) if closure is None else closure
-    evaluate: Any = NdarrayOptimizationClosure(closure, fitted)
-
+def _one(evaluate: Any, box: NDArray[Any], settings: dict[str, Any]) -> Result:
     def loss(x: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        f, g = evaluate(x, **kwargs)  # it has NaN where the matrix was not positive definite
+        f, g = evaluate(x)  # NaN if the matrix is not positive definite
         return float(f), g
 
-    result = minimize(
+    limits = {name: settings[name] for name in ("iters", "evals", "seconds")}
+    return minimize(
         loss, evaluate.state, method=CGDAuto(settings["memory"]), jac=True, bounds=box.tolist(),
-        step=Armijo(grow=GROW, longest=1.0, trials=settings["trials"]),
-        budget=Budget(iters=settings["iters"], evals=settings["evals"], seconds=seconds), trace=False,
+        step=Armijo(grow=GROW, longest=1.0, trials=settings["trials"]), budget=Budget(**limits), trace=False,
         gtol=settings["gtol"], ftol=2.2e-9 if settings["ftol"] is None else settings["ftol"],
     )  # fmt: skip
-    return np.asarray(result.x), float(result.fun), Status(int(result.status)), int(result.nit)
 
 
 def _many(
-    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], restarts: int, settings: dict[str, Any],
-    seconds: float | None,
-) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
+    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], restarts: int, settings: dict[str, Any]
+) -> Result:
+    """Return the best run."""
     loss, like = Module(), next(iter(fitted.values())).detach()
-    loss.mll, loss.forward = mll, get_loss_closure(mll)  # of the training data, for each row of parameters
+    loss.mll, loss.forward = mll, get_loss_closure(mll)  # on the training data, for each row of parameters
+    sizes = [p.numel() for p in fitted.values()]
 
     def values(rows: Tensor) -> Tensor:
-        state, at = {}, 0
-        for name, parameter in fitted.items():
-            part = rows[:, at : at + parameter.numel()]
-            state[f"mll.{name}"] = part.reshape(len(rows), *parameter.shape)
-            at += parameter.numel()
+        parts = zip(fitted.items(), rows.split(sizes, dim=1), strict=True)
+        state = {f"mll.{name}": part.reshape(len(rows), *p.shape) for (name, p), part in parts}
         try:
-            # the likelihood is one module in two places, and is not to be exchanged twice
+            # the likelihood is one module in two places, and must not be replaced twice
             value: Tensor = functional_call(loss, state, (), tie_weights=False)
         except (NotPSDError, NanError):
             return rows.sum(dim=-1) * torch.nan
@@ -157,11 +147,10 @@ def _many(
         if values(torch.from_numpy(starts).to(like)).shape != (restarts,):
             raise UnsupportedError("restarts: this model's parameters take no leading axis; use restarts=1")
     rows = settings.pop("rows")
-    result = descend(Evaluation(values, like, rows), starts, *box.T, seconds=seconds, **settings)
+    result = descend(Evaluation(values, like, rows), starts, *box.T, **settings)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
-    status = Status(int(np.ravel(result.status)[best]))
-    return np.asarray(result.x)[best], float(f[best]), status, int(np.max(result.nit))
+    return result.row(best)
 
 
 def _draws(mll: Any, fitted: Mapping[str, Tensor], restarts: int) -> NDArray[np.float64]:
@@ -176,13 +165,5 @@ def _draws(mll: Any, fitted: Mapping[str, Tensor], restarts: int) -> NDArray[np.
         sample_all_priors(mll.model)
         rows.append(vector())
     for name, p in mll.named_parameters():
-        p.data = present[name]  # a draw may have given it another shape
+        p.data = present[name]  # a draw may have changed its shape
     return np.stack(rows)
-
-
-def _put(fitted: Mapping[str, Tensor], x: NDArray[Any]) -> None:
-    at = 0
-    with torch.no_grad():
-        for p in fitted.values():
-            p.copy_(torch.as_tensor(x[at : at + p.numel()]).to(p).view_as(p))
-            at += p.numel()

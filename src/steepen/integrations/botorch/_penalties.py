@@ -18,12 +18,11 @@ TINY = 1e-30
 
 
 class GradientPenalty(Module):
-    """√(∇μᵀΣ∇μ): to first order, the deviation of the posterior mean when x is known up to noise Σ.
+    """√(∇μᵀΣ∇μ): to first order, the standard deviation of the posterior mean if x has covariance Σ.
 
-    A penalty for BoTorch's `PenalizedAcquisitionFunction`. It avoids slopes, where the value is not robust if
-    x cannot be set exactly; for q points it is the largest of theirs. Unlike sampled perturbations it costs
-    only one gradient of μ. But it vanishes at the top of every peak, even a sharp one, which gets narrower
-    but no lower. With `curvature` it is √(∇μᵀΣ∇μ + ½·tr(HΣHΣ)), the deviation to second order, for d more
+    A penalty for BoTorch's `PenalizedAcquisitionFunction`, for inputs that cannot be set exactly; for q
+    points, the largest of theirs. It costs one gradient of μ, but vanishes at the top of every peak, even
+    a sharp one. With `curvature` it is √(∇μᵀΣ∇μ + ½·tr(HΣHΣ)), the deviation to second order, for d more
     gradients, and prefers flat optima.
 
     Parameters
@@ -104,13 +103,12 @@ class AcquisitionGradientPenalty(Module):
 
 
 def _gradient(function: Callable[[Tensor], Tensor], X: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    """Return points, and the gradient of a function there; in a graph of its own where X has none."""
+    """Return the points, and the gradient of a function there; if X is in no graph, in a new one."""
     with torch.enable_grad():
         x = X if X.requires_grad else X.detach().requires_grad_()
-        value = function(x)
-        if not value.requires_grad:
-            raise ValueError(f"{what} has no gradient")
-        g: Any = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)[0]
+        value, g = function(x), None
+        if value.requires_grad:
+            (g,) = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)
     if g is None:
         raise ValueError(f"{what} has no gradient")
     return x, g

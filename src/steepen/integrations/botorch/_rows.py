@@ -1,8 +1,4 @@
-"""Many runs on a function of tensors: their state on the host, the function on the device of its model.
-
-A call evaluates every row that still runs, takes values and gradients in one backward pass, and waits for the
-device once.
-"""
+"""Options by BoTorch's names, and the evaluation of a batch: state on the host, function on its device."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -22,9 +18,6 @@ from torch import Tensor
 
 from ..._tools.check import meant, number, whole
 
-Values = Callable[[Tensor], Tensor]
-"""From a tensor (rows, n) to one value a row."""
-
 NAMES = {
     "maxiter": "iters", "maxfun": "evals", "ftol": "ftol", "factr": "factr", "gtol": "gtol", "pgtol": "gtol",
     "tol": "gtol", "maxcor": "memory", "max_cor": "memory", "maxls": "trials", "race": "race",
@@ -32,18 +25,17 @@ NAMES = {
 }  # fmt: skip
 """The options, by the names that BoTorch and SciPy's L-BFGS-B have for them, and `race`."""
 
-
-USUAL = {
+DEFAULTS = {
     "iters": 2000, "evals": None, "ftol": None, "gtol": None, "memory": 10, "trials": 20, "race": False,
     "rows": None,
 }  # fmt: skip
 
 
-def read_options(given: Mapping[str, Any] | None, **usual: Any) -> dict[str, Any]:
-    """Read options by BoTorch's names; warn of unknown ones."""
-    read = USUAL | usual
+def read_options(given: Mapping[str, Any] | None, **defaults: Any) -> dict[str, Any]:
+    """Read options by BoTorch's names; warn of unknown ones, as SciPy does."""
+    read = DEFAULTS | defaults
     for name, value in (given or {}).items():
-        if name not in NAMES:  # SciPy says so, too, and goes on: BoTorch hands all options to it
+        if name not in NAMES:
             said = f"options: {name!r} is unknown and is ignored; {meant(name, list(NAMES))}"
             warnings.warn(said, OptimizeWarning, stacklevel=3)
             continue
@@ -63,9 +55,12 @@ def read_options(given: Mapping[str, Any] | None, **usual: Any) -> dict[str, Any
 
 
 class Evaluation:
-    """f and ∇f of rows in NumPy, from a function of tensors; fewer rows at a time if memory is short."""
+    """Evaluates f and ∇f of NumPy rows with a function of tensors, in parts if memory is short.
 
-    def __init__(self, values: Values, like: Tensor, rows: int | None = None):
+    `values` maps a tensor (rows, n) to one value per row; a call waits for the device once.
+    """
+
+    def __init__(self, values: Callable[[Tensor], Tensor], like: Tensor, rows: int | None = None):
         self._values, self._like, self._most = values, like, rows
 
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
