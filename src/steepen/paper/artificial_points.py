@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
-from ._items import Claim, Outcome, Picture, Table, resting_on
+from ._items import Outcome, Picture, Table, claim
 from ._runs import Floats, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
@@ -58,23 +59,16 @@ def run() -> Outcome:
     }  # fmt: skip
     astray = {way: [STARTS - counts[n, way][0] for n in DIMENSIONS] for way in WAYS}
     last, cgd, on_g, other = DIMENSIONS[-1], astray["CGD"], astray["EGR"], sum(astray["CGD, another λ"])
+    says = partial(claim, "artificial-points")
     return Outcome(
         claims=[
-            Claim("in the plane too, every stationary point of g is (a) one of f or (b) artificial",
-                  "“one of the following is true”",
-                  "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
-                  all(own + new == both > 0 and new > 0 and off < 1e-5
-                      for _, _, both, own, new, off in plane)),
-            *resting_on("chosen", [
-                Claim(f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
-                      "“helps us to avoid stopping”",
-                      f"{cgd[0]} of {STARTS} runs do not get to a minimum for n = 1, {cgd[-1]} for "
-                      f"n = {last}; on g alone {on_g[0]} and {on_g[-1]}", cgd[-1] < STARTS / 2,
-                      known="limit"),
-                Claim("a perturbed λ then descends further, to a minimum",
-                      "“results in the iterate to descend further”",
-                      f"{other} of {STARTS * len(DIMENSIONS)} runs do not get to one", other == 0),
-            ]),
+            says("two-cases", all(own + new == both > 0 and new > 0 and off < 1e-5
+                                  for _, _, both, own, new, off in plane),
+                 points="; ".join(f"{name}: {both} are {own} and {new}"
+                                  for name, _, both, own, new, _ in plane)),
+            says("guard", cgd[-1] < STARTS / 2, last=last, starts=STARTS, cgd=(cgd[0], cgd[-1]),
+                 egr=(on_g[0], on_g[-1])),
+            says("another-lam", other == 0, other=other, runs=STARTS * len(DIMENSIONS)),
         ],
         tables={
             "artificial-points-plane": Table(
@@ -204,18 +198,13 @@ def flat_minima() -> Outcome:
         Pairs(*np.sum([of[way] for of in made.values()], axis=0).tolist())
         for way in ("CGD", "GD, longer step")
     )
+    says = partial(claim, "flat-minima")
     return Outcome(
-        claims=resting_on("chosen", [
-            Claim(f"CGD ends at a flatter minimum than GD ({len(SEVERAL)} functions, same starts and α)",
-                  "“We believe […] the ability to find flatter minima”",
-                  f"flatter in {cgd.flatter} of {cgd.minima} runs, sharper in {cgd.sharper}, the same in "
-                  f"{cgd.same}", cgd.flatter > cgd.minima / 2, known="limit"),
-            Claim("where it is another minimum, it is a flatter one at least twice as often as a sharper one",
-                  "", f"{cgd.flatter} against {cgd.sharper}", cgd.flatter > 2 * cgd.sharper, "ours"),
-            Claim("more often than a longer step of GD, α(1 + 2λL), does", "",
-                  f"flatter in {cgd.odds:.0%} of the runs that end elsewhere, against {longer.odds:.0%}",
-                  cgd.odds > longer.odds, "ours"),
-        ]),
+        claims=[
+            says("flatter", cgd.flatter > cgd.minima / 2, functions=len(SEVERAL), cgd=cgd),
+            says("twice", cgd.flatter > 2 * cgd.sharper, cgd=cgd),
+            says("longer-step", cgd.odds > longer.odds, cgd=cgd, longer=longer),
+        ],
         tables={
             "flat-minima": Table(
                 ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
-from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._items import Outcome, Picture, Table, claim, readable
 from ._runs import Floats, in_the_plane, minimize, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .fig_convergence import Panel, curves, panels
@@ -86,22 +87,18 @@ def equal_cost() -> Outcome:
         sum(drops[name][i][1] <= 1.1 * panel.cgd_fd[T] + 1e-3 * panel.gd[0] for name, panel in made.items())
         for i in range(len(DROPS))
     ]
+    says = partial(claim, "equal-cost")
     return Outcome(
-        claims=resting_on("recovered", [
-            Claim("one step of CGD-FD gains more than two of GD, which cost the same", "",
-                  "; ".join(f"{_TITLES[name]} {cgd:.2f} % against {gd:.2f} %"
-                            for name, (_, gd, cgd) in gains.items()),
-                  all(cgd > gd for _, gd, cgd in gains.values()), "ours"),
-            Claim("‖∇f‖ at CGD-FD's iterates, beside GD's after as many steps",
-                  "“lower gradient norm compared to vanilla gradient descent”",
-                  lower_norms, not where, known="limit"),
-            Claim(f"CGD-FD is lower than GD after {T} gradients, also if GD has its best constant α",
-                  "", f"lower on {ahead} of {len(made)}", ahead == len(made), "ours", "limit"),
-            Claim(f"a good-enough drop switches as well as b: f − f* at {T} within a tenth", "",
-                  ", ".join(f"{count} of {len(made)} with {share:.0%}"
-                            for share, count in zip(DROPS, near, strict=True)),
-                  max(near) > len(made) / 2, "ours"),
-        ]),
+        claims=[
+            says("first-step", all(cgd > gd for _, gd, cgd in gains.values()),
+                 gains="; ".join(f"{_TITLES[name]} {cgd:.2f} % against {gd:.2f} %"
+                                 for name, (_, gd, cgd) in gains.items())),
+            says("norms", not where, norms=lower_norms),
+            says("best-step", ahead == len(made), T=T, ahead=ahead, total=len(made)),
+            says("drop", max(near) > len(made) / 2, T=T,
+                 near=", ".join(f"{count} of {len(made)} with {share:.0%}"
+                                for share, count in zip(DROPS, near, strict=True))),
+        ],
         tables={
             "equal-cost": Table(
                 ("function", "GD, 1 gradient", "GD, 2", "CGD-FD, 2", "α, Table 1", "GD's best α",
@@ -188,16 +185,13 @@ def lam_schedules() -> Outcome:
     others = [name for name in made if name not in CONVEX]
     preferred = sum(wins[name][0] > wins[name][1] for name in others)
     return Outcome(
-        claims=resting_on("chosen", [
-            Claim("a constant λ on convex functions", "“works well with convex functions”",
-                  "a tenth or more below GD from "
-                  + ", ".join(f"{ahead[name]:.0%} of the starts on {_TITLES[name]}" for name in CONVEX),
-                  min(ahead.values()) > 0.75),
-            Claim("a rising λ on functions that are not convex", "“is preferred”, for “some”",
-                  "; ".join(f"{_TITLES[name]}: rising is better from {wins[name][0]} of {STARTS} starts, "
-                            f"constant from {wins[name][1]}" for name in others),
-                  bool(preferred), known="limit"),
-        ]),
+        claims=[
+            claim("lam-schedules", "constant", min(ahead.values()) > 0.75, ahead=", ".join(
+                f"{share:.0%} of the starts on {_TITLES[name]}" for name, share in ahead.items())),
+            claim("lam-schedules", "rising", preferred, wins="; ".join(
+                f"{_TITLES[name]}: rising is better from {wins[name][0]} of {STARTS} starts, "
+                f"constant from {wins[name][1]}" for name in others)),
+        ],
         tables={
             "lam-schedules": Table(
                 ("function", "convex", *(f"median, {kind}" for kind in KINDS), "rising better",
@@ -244,17 +238,10 @@ def other_penalties() -> Outcome:
     smooth, kinked = list(left.values())[:2], list(left.values())[2:]
     squared = sum(int(np.argmin([gap for gap, _ in of])) == 0 for of in made.values())
     return Outcome(
-        claims=resting_on("recovered", [
-            Claim("‖∇f‖² keeps the minimum where it is: with the penalty always on, the run settles there",
-                  "“keeping the stationary points intact”",
-                  f"‖∇f‖ under {readable(max(smooth), '.0e')} of the first after {HOVER} steps"
-                  if max(smooth) > 1e-12 else f"‖∇f‖ vanishes, to rounding, within {HOVER} steps",
-                  left["‖∇f‖²"] < 1e-9),
-            Claim("a norm is no suitable h in this sense: its gradient does not vanish at a minimum",
-                  "",
-                  f"‖∇f‖ stays at {min(kinked):.1%} to {max(kinked):.1%} of the first with a fixed step",
-                  min(kinked) > 1e-3, "ours"),
-        ]),
+        claims=[
+            claim("other-penalties", "settles", max(smooth) <= 1e-12, most=max(smooth), hover=HOVER),
+            claim("other-penalties", "norm", min(kinked) > 1e-3, least=min(kinked), most=max(kinked)),
+        ],
         tables={
             "other-penalties": Table(
                 ("function", *(text for name in PENALTIES for text in (name, "λ"))),
@@ -312,13 +299,10 @@ def negative_lam() -> Outcome:
             rows.append((f.title, size, *shares, int(down.guarded.sum()), int(up.guarded.sum())))
     least, most = (np.array([row[2:5] for row in rows if row[1] == size]) for size in (SIZES[0], SIZES[-1]))
     return Outcome(
-        claims=resting_on("chosen", [
-            Claim(f"λ = −{SIZES[0]:g}/L descends faster than λ = 0 and than +{SIZES[0]:g}/L where H ≺ 0",
-                  "“might help in descending faster”",
-                  f"at {least[:, 0].min():.0%} to {least[:, 0].max():.0%} of the points, by function; than "
-                  f"with +λ at {least[:, 1].min():.0%} to {least[:, 1].max():.0%}",
-                  bool(least[:, :2].min() > 0.9)),
-        ]),
+        claims=[
+            claim("negative-lam", "faster", least[:, :2].min() > 0.9, size=SIZES[0],
+                  low=least.min(axis=0), high=least.max(axis=0)),
+        ],
         tables={
             "negative-lam": Table(
                 ("function", "|λ|L", "faster than λ = 0", "than +λ", "than two steps of GD",

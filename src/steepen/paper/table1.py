@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import plot
 from .._core.trace import Trace
-from ._items import Claim, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, Picture, Table, claim, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import recover_spectrum, recover_start, recover_whole_start
@@ -18,7 +18,7 @@ METHODS = ("gd", "cgd-fd")
 
 
 def run() -> Outcome:
-    """Run both methods on the six functions, and set the improvements beside the paper's."""
+    """Run both methods on the six functions, and compare the improvements with the paper's."""
     rows: list[tuple[Any, ...]] = []
     claims: list[Claim] = []
     first: dict[str, list[float]] = {}
@@ -27,8 +27,8 @@ def run() -> Outcome:
         first[name] = [_first_step(made) for made in traces]
         ours, printed = [f"{percent:.2f}" for percent in first[name]], [f"{row.gd:.2f}", f"{row.cgd_fd:.2f}"]
         claims += [
-            Claim(f"{row.function.title}, first step of {method.upper()}, %", paper, own, own == paper,
-                  "recovered")
+            claim("table1", "first-step", own == paper, function=row.function.title, method=method.upper(),
+                  printed=paper, ours=own)
             for method, paper, own in zip(METHODS, printed, ours, strict=True)
         ]  # fmt: skip
         gaps = [float(made.f[-1]) - row.function.fmin for made in traces]

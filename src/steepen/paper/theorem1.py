@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
-from ._items import Claim, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, Picture, Table, claim
 from ._runs import Floats, minimize, trace, turned_quadratic
 from .listings import theorem1
 
@@ -19,7 +20,8 @@ TWICE_LAM_L = (0.0, 0.5, 2.0)  # λ by 2λL: how much steeper the penalty makes 
 SHARES = (0.1, 0.5, 0.99)  # steps tried, as shares of the upper end of the safe interval
 ITERATIONS = 200
 SMALL, MOST = 1e-6, 100_000  # ∇f → 0: steps until ‖∇f‖ is this share of the start's, and their limit
-RAYS = 100  # directions in which the least curvature of logistic regression is looked for
+RAYS = 100  # directions in which the least curvature of logistic regression is searched for
+_claim = partial(claim, "theorem1")
 
 
 @dataclass(frozen=True)
@@ -198,21 +200,16 @@ def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, T
             guards += int(inside.guarded.sum())
         settled = problem.run(lam, float(step), MOST, gtol=goal)
         last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
-    short = problem.short
+    says = partial(_claim, problem=problem.short)
     return [
-        Claim(f"{short}: f_k − f* within the linear bound, every k", "“a global linear convergence rate”",
-              f"at most {closest:.4f} × bound", agrees=closest <= 1.0),
-        Claim(f"{short}: f never rises for steps inside the safe interval", "“nonincreasing”",
-              f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
-              agrees=highest_rise <= 1.0 and guards == 0),
-        Claim(f"{short}: ∇f → 0", "→ 0",
-              f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
-              agrees=last <= 1.0),
-    ]  # fmt: skip
+        says("bound", closest <= 1.0, closest=closest),
+        says("nonincreasing", highest_rise <= 1.0 and guards == 0, guards=guards),
+        says("converges", last <= 1.0, share=SMALL * last, longest=longest),
+    ]
 
 
 def _as_printed() -> Claim:
-    """Hold the library's interval, step and rate against the printed expressions."""
+    """Compare the interval, step and rate of `steepen.theory` with the printed expressions."""
     apart = 0.0
     for L in (0.3, 1.0, 20.0):
         for lam in (0.0, 0.02, 0.5, 3.0):
@@ -220,27 +217,18 @@ def _as_printed() -> Claim:
             ours = (theory.safe_interval(L, lam)[1], theory.safe_step(L, lam), theory.linear_rate(L, mu, lam))
             ratios = np.array(ours, dtype=float) / theorem1(L, mu, lam)
             apart = max(apart, float(np.abs(ratios - 1).max()))
-    return Claim(
-        "the end of the safe interval, the step and the rate of steepen.theory",
-        "2/(L(1+2λL)²), half of it, 1 − μ/(L(1+2λL)²)",
-        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off", apart <= 1e-12,
-    )  # fmt: skip
+    return _claim("as-printed", apart <= 1e-12, apart=apart)
 
 
 def _sharp(problem: Problem) -> Claim:
-    """Run GD on a quadratic just inside and just outside of the interval, from its steepest direction."""
+    """Run GD on a quadratic just inside and just outside the interval, along its steepest direction."""
     end = float(theory.safe_interval(problem.L, 0.0)[1])
     H = np.stack([problem.hvp(problem.start, e) for e in np.eye(len(problem.start))])
     lowest = cast(Floats, problem.start - np.linalg.solve(H, problem.grad(problem.start)))
     steepest = replace(problem, start=lowest + np.linalg.eigh(H)[1][:, -1])
     inside, outside = (steepest.run(0.0, share * end, 5).f for share in (0.99, 1.01))
-    falls, rises = bool((np.diff(inside) < 0).all()), bool((np.diff(outside) > 0).all())
-    return Claim(
-        f"without a penalty the interval cannot be longer ({problem.title.lower()}, steepest direction)",
-        "",
-        f"at 0.99 of its end f {'falls' if falls else 'rises'}, at 1.01 it {'rises' if rises else 'falls'}",
-        falls and rises, "ours",
-    )  # fmt: skip
+    falls, rises = int((np.diff(inside) < 0).sum()), int((np.diff(outside) > 0).sum())
+    return _claim("sharp", falls == rises == 5, problem=problem.title.lower(), falls=falls, rises=rises)
 
 
 _FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from ..functions import functions
 from . import study
-from ._items import Claim, Known, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, Picture, Table, claim, readable
 from ._runs import Floats
 from .experiments import EXPERIMENTS, T
 from .extensions import best_step
@@ -21,8 +21,8 @@ def run() -> Outcome:
     """Show the stored study, run a part of it again, and draw the maps of three functions."""
     return Outcome(
         claims=[
-            _claim_ahead("CGD-FD with λ > 0 is ahead of GD, all tuned alike", "gd", "cgd-fd", "limit"),
-            _claim_ahead("CGD-BFGS is ahead of BFGS, both with a tuned constant α", "bfgs", "cgd-bfgs", None),
+            _claim_ahead("gd", "cgd-fd"),
+            _claim_ahead("bfgs", "cgd-bfgs"),
             _claim_condition(),
             _claim_again(),
         ],
@@ -147,12 +147,12 @@ def _values() -> dict[str, Any]:
 # --- claims -----------------------------------------------------------------------------------------
 
 
-def _claim_ahead(text: str, plain: str, penalised: str, known: Known | None) -> Claim:
+def _claim_ahead(plain: str, penalised: str) -> Claim:
     counts = {grads: counted(of(plain, penalised, grads)) for grads in BUDGETS}
     ours = (f"at {grads} gradients ahead on {ahead} of {ahead + behind + level}, behind on {behind}"
             for grads, (ahead, behind, level) in counts.items())  # fmt: skip
     agrees = all(count[0] - count[1] >= study.CLEAR * sum(count) for count in counts.values())
-    return Claim(text, "", "; ".join(ours), agrees, "ours", known)
+    return claim("tuned", penalised, agrees, ahead="; ".join(ours))
 
 
 def _claim_condition() -> Claim:
@@ -166,11 +166,7 @@ def _claim_condition() -> Claim:
         found[grads] = (study.rank_correlation(a, b), *limits.tolist())
     parts = [[readable(value, ".2f") for value in values] for values in found.values()]
     texts = [f"{at} ({low} to {high}) at {g}" for g, (at, low, high) in zip(found, parts, strict=True)]
-    return Claim(
-        f"with T = {T} CGD does the worse against GD the higher the condition number",
-        "“would perform poorly”",
-        f"rank correlation {', '.join(texts)} gradients, over {len(a)} problems", found[T][2] < 0, "chosen",
-    )  # fmt: skip
+    return claim("tuned", "condition", found[T][2] < 0, T=T, correlations=", ".join(texts), problems=len(a))
 
 
 AGAIN = ("booth", "branin", "beale", "rosenbrock", "zakharov")
@@ -187,11 +183,9 @@ def _claim_again() -> Claim:
         ends = [problem.ends(method, setting, problem.judged, grads) for method, setting in chosen.items()]
         won, lost = (int(where.sum()) for where in problem.won(*ends))
         apart = max(apart, abs(won - stored[name, 2].won), abs(lost - stored[name, 2].lost))
-    return Claim(
-        f"the stored study comes out again: {len(AGAIN)} functions, {grads} gradients", "",
-        "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart", apart <= 0.02 * JUDGED,
-        "ours",
-    )  # fmt: skip
+    difference = "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart"
+    return claim("tuned", "again", apart <= 0.02 * JUDGED, functions=len(AGAIN), gradients=grads,
+                 difference=difference)  # fmt: skip
 
 
 # --- pictures -----------------------------------------------------------------------------------------
