@@ -1,8 +1,7 @@
 """The settings of the six experiments of the paper's Table 1: those printed, and those recovered.
 
-The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
-These were recovered with `steepen.paper.recover`: they reproduce both printed improvements, but are not
-the only values that do.
+The paper prints the function, n, λ and α, but no start, no r and no matrix for the quadratic. These were
+recovered with `steepen.paper.recover`: they reproduce both printed improvements, as other values also do.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from . import Function, functions
 
 
 class Setting(NamedTuple):
-    """The settings of one experiment; λ goes from the first value to the last."""
+    """The settings of one experiment; λ rises linearly from its first value to its last."""
 
     function: Function
     lam: tuple[float, float]
