@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, NamedTuple
@@ -96,19 +96,6 @@ class Outcome:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
 
-    def told(self, item: str, **values: Any) -> Outcome:
-        """Return a copy with page.toml's text for the item, with the settings and these values filled in."""
-        words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **self.settings, **values}
-        return replace(
-            self,
-            found=[_fill(text, values) for text in words["found"]],
-            notes=[_fill(text, values) for text in words.get("notes", ())],
-            tables={n: t._replace(caption=_fill(words["tables"][n], values)) for n, t in self.tables.items()},
-            pictures={
-                n: p._replace(caption=_fill(words["pictures"][n], values)) for n, p in self.pictures.items()
-            },
-        )
-
 
 class Item(NamedTuple):
     """An item of the paper: what the paper says, why it matters, and the function that runs it."""
@@ -177,6 +164,34 @@ def claim(item: str, name: str, agrees: Any, **values: Any) -> Claim:
     ours = said["ours"] if agrees else said.get("otherwise", said["ours"])
     text, paper, ours = (_fill(part, values) for part in (said["text"], said["paper"], ours))
     return Claim(text, paper, ours, bool(agrees), said["basis"], said["known"])  # pyright: ignore
+
+
+def outcome(
+    item: str,
+    *,
+    claims: list[Claim],
+    tables: Mapping[str, Table | list[Any]],
+    pictures: Mapping[str, Any] | None = None,
+    traces: Mapping[str, Trace] | None = None,
+    settings: Mapping[str, Any],
+    **values: Any,
+) -> Outcome:
+    """Return an outcome with page.toml's text for the item, with the settings and these values filled in.
+
+    A table is given by its rows if page.toml has its columns; a picture by its figure.
+    """
+    words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **settings, **values}
+    made = Outcome(claims, traces=dict(traces or {}), settings=dict(settings))
+    made.found, made.notes = (
+        [_fill(text, values) for text in words.get(part, ())] for part in ("found", "notes")
+    )
+    for name, given in tables.items():
+        columns, rows = given[:2] if isinstance(given, Table) else (words["columns"][name], given)
+        columns = tuple(_fill(column, values) for column in columns)
+        made.tables[name] = Table(columns, rows, _fill(words["tables"][name], values))
+    for name, figure in (pictures or {}).items():
+        made.pictures[name] = Picture(figure, _fill(words["pictures"][name], values))
+    return made
 
 
 _BASES = {

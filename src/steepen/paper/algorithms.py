@@ -14,7 +14,7 @@ from ..budget import Budget
 from ..functions import functions
 from ..schedules import L
 from . import listings
-from ._items import Claim, Outcome, Picture, Table, claim, readable
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, minimize, path, trace
 from .experiments import EXPERIMENTS, Experiment, T
 from .fig_quasi_newton import PANELS, Panel
@@ -65,20 +65,16 @@ def run() -> Outcome:
     ]  # fmt: skip
     rows = pairs.rows
     largest = max((row[-1] for row in rows if isinstance(row[-1], float)), default=0.0)
-    return Outcome(
+    return outcome(
+        "algorithms",
         claims=claims,
-        tables={
-            "algorithms": Table(
-                ("method", "function", "steps", "guarded", "largest difference"), rows
-            )
-        },
-        pictures={"algorithms": Picture(_draw(made, listed))},
+        tables={"algorithms": rows},
+        pictures={"algorithms": _draw(made, listed)},
         settings={
             "start where the check fails": START, "lam": LAM, "step": STEP, "r": R, "T": T, "b": b,
             "the other runs": "those of Table 1 and of Fig. 4",
         },
-    ).told(
-        "algorithms", pairs=len(rows), steps=sum(row[2] for row in rows),
+        pairs=len(rows), steps=sum(row[2] for row in rows),
         apart=f"up to {readable(largest)} of the way" if largest else "nothing but rounding",
     )  # fmt: skip
 

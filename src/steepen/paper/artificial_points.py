@@ -13,7 +13,7 @@ from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
-from ._items import Outcome, Picture, Table, claim
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
@@ -60,7 +60,8 @@ def run() -> Outcome:
     astray = {way: [STARTS - counts[n, way][0] for n in DIMENSIONS] for way in WAYS}
     last, cgd, on_g, other = DIMENSIONS[-1], astray["CGD"], astray["EGR"], sum(astray["CGD, another λ"])
     says = partial(claim, "artificial-points")
-    return Outcome(
+    return outcome(
+        "artificial-points",
         claims=[
             says("two-cases", all(own + new == both > 0 and new > 0 and off < 1e-5
                                   for _, _, both, own, new, off in plane),
@@ -71,26 +72,18 @@ def run() -> Outcome:
             says("another-lam", other == 0, other=other, runs=STARTS * len(DIMENSIONS)),
         ],
         tables={
-            "artificial-points-plane": Table(
-                ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                plane,
-            ),
-            "artificial-points-many": Table(
-                ("n", "stationary points of f", "artificial", "share"),
-                [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
-            ),
-            "artificial-points": Table(
-                ("n", "way", "minimum", "artificial", "other"),
-                [(*key, *count) for key, count in counts.items()],
-            ),
+            "artificial-points-plane": plane,
+            "artificial-points-many": [
+                (n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS
+            ],
+            "artificial-points": [(*key, *count) for key, count in counts.items()],
         },
-        pictures={"artificial-points": Picture(_draw(astray))},
+        pictures={"artificial-points": _draw(astray)},
         settings={
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
-    ).told(
-        "artificial-points", title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
+        title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
         in_plane=share[2], at_last=share[last],
     )  # fmt: skip
 
@@ -199,24 +192,23 @@ def flat_minima() -> Outcome:
         for way in ("CGD", "GD, longer step")
     )
     says = partial(claim, "flat-minima")
-    return Outcome(
+    return outcome(
+        "flat-minima",
         claims=[
             says("flatter", cgd.flatter > cgd.minima / 2, functions=len(SEVERAL), cgd=cgd),
             says("twice", cgd.flatter > 2 * cgd.sharper, cgd=cgd),
             says("longer-step", cgd.odds > longer.odds, cgd=cgd, longer=longer),
         ],
         tables={
-            "flat-minima": Table(
-                ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),
-                [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()],
-            )
+            "flat-minima": [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()]
         },
-        pictures={"flat-minima": Picture(_draw_pairs(made))},
+        pictures={"flat-minima": _draw_pairs(made)},
         settings={
             "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
             "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
         },
-    ).told("flat-minima", cgd=cgd, longer=longer)  # fmt: skip
+        cgd=cgd, longer=longer,
+    )  # fmt: skip
 
 
 def _size(value: float, _: object) -> str:

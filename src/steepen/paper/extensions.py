@@ -15,7 +15,7 @@ from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
-from ._items import Outcome, Picture, Table, claim, readable
+from ._items import Outcome, Table, claim, outcome, readable
 from ._runs import Floats, in_the_plane, minimize, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .fig_convergence import Panel, curves, panels
@@ -88,7 +88,8 @@ def equal_cost() -> Outcome:
         for i in range(len(DROPS))
     ]
     says = partial(claim, "equal-cost")
-    return Outcome(
+    return outcome(
+        "equal-cost",
         claims=[
             says("first-step", all(cgd > gd for _, gd, cgd in gains.values()),
                  gains="; ".join(f"{_TITLES[name]} {cgd:.2f} % against {gd:.2f} %"
@@ -100,13 +101,11 @@ def equal_cost() -> Outcome:
                                 for share, count in zip(DROPS, near, strict=True))),
         ],
         tables={
-            "equal-cost": Table(
-                ("function", "GD, 1 gradient", "GD, 2", "CGD-FD, 2", "α, Table 1", "GD's best α",
-                 f"f − f* at {T}: GD", "CGD-FD", "GD, best α", "CGD-FD, its best α"),
-                [(p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
-                  float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
-                 for name, p in made.items()],
-            ),
+            "equal-cost": [
+                (p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
+                 float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
+                for name, p in made.items()
+            ],
             "equal-cost-norms": Table(
                 ("function", *(f"{method}, {c}" for c in _COUNTS for method in ("GD", "CGD-FD"))),
                 [(_TITLES[name], *(float(v) for c in _COUNTS for v in both[:, c]))
@@ -119,10 +118,9 @@ def equal_cost() -> Outcome:
                   *(v for pair in drops[name] for v in pair)) for name, p in made.items()],
             ),
         },
-        pictures={"equal-cost": Picture(_draw(made, {name: of["gd"] for name, of in tuned.items()}))},
+        pictures={"equal-cost": _draw(made, {name: of["gd"] for name, of in tuned.items()})},
         settings={"gradients": T, "steps tried": "401, from 0.1 to 1000 times Table 1's α", "drops": DROPS},
-    ).told(
-        "equal-cost", total=len(made), behind=len(made) - ahead, lower=", ".join(lower) or "none",
+        total=len(made), behind=len(made) - ahead, lower=", ".join(lower) or "none",
         gain=sum(cgd > gd for _, gd, cgd in gains.values()), norms=lower_norms,
     )  # fmt: skip
 
@@ -184,7 +182,8 @@ def lam_schedules() -> Outcome:
     }
     others = [name for name in made if name not in CONVEX]
     preferred = sum(wins[name][0] > wins[name][1] for name in others)
-    return Outcome(
+    return outcome(
+        "lam-schedules",
         claims=[
             claim("lam-schedules", "constant", min(ahead.values()) > 0.75, ahead=", ".join(
                 f"{share:.0%} of the starts on {_TITLES[name]}" for name, share in ahead.items())),
@@ -193,16 +192,13 @@ def lam_schedules() -> Outcome:
                 f"constant from {wins[name][1]}" for name in others)),
         ],
         tables={
-            "lam-schedules": Table(
-                ("function", "convex", *(f"median, {kind}" for kind in KINDS), "rising better",
-                 "constant better"),
-                [(_TITLES[name], name in CONVEX, *(float(np.median(of[kind])) for kind in KINDS),
-                  *wins[name]) for name, of in made.items()],
-            )
+            "lam-schedules": [
+                (_TITLES[name], name in CONVEX, *(float(np.median(of[kind])) for kind in KINDS), *wins[name])
+                for name, of in made.items()
+            ]
         },
         settings={"starts": STARTS, "seed": SEED, "lams": "13, from 0.01 to 10 times Table 1's"},
-    ).told(
-        "lam-schedules", T=T, penalised=THRESHOLD + 1, tried=len(FACTORS), preferred=preferred or "none"
+        T=T, penalised=THRESHOLD + 1, tried=len(FACTORS), preferred=preferred or "none"
     )  # fmt: skip
 
 
@@ -237,7 +233,8 @@ def other_penalties() -> Outcome:
     left = {name: hovers(h) for name, h in PENALTIES.items()}
     smooth, kinked = list(left.values())[:2], list(left.values())[2:]
     squared = sum(int(np.argmin([gap for gap, _ in of])) == 0 for of in made.values())
-    return Outcome(
+    return outcome(
+        "other-penalties",
         claims=[
             claim("other-penalties", "settles", max(smooth) <= 1e-12, most=max(smooth), hover=HOVER),
             claim("other-penalties", "norm", min(kinked) > 1e-3, least=min(kinked), most=max(kinked)),
@@ -247,13 +244,13 @@ def other_penalties() -> Outcome:
                 ("function", *(text for name in PENALTIES for text in (name, "λ"))),
                 [(_TITLES[name], *(value for pair in of for value in pair)) for name, of in made.items()],
             ),
-            "other-penalties-hover": Table(
-                ("penalty", "‖∇f‖ at the end, share of the first"),
-                [(name, value if value > 1e-12 else 0.0) for name, value in left.items()],
-            ),
+            "other-penalties-hover": [
+                (name, value if value > 1e-12 else 0.0) for name, value in left.items()
+            ],
         },
         settings={"gradients": T, "b": THRESHOLD, "lams": "65 from 1e−4 to 1e4", "hover": HOVER},
-    ).told("other-penalties", tried=len(LAMS), squared=squared, total=len(made))  # fmt: skip
+        tried=len(LAMS), squared=squared, total=len(made),
+    )  # fmt: skip
 
 
 # --- negative λ where the Hessian is negative definite ---------------------------------------------------
@@ -298,24 +295,17 @@ def negative_lam() -> Outcome:
             shares = (float((down.fall > other).mean()) for other in (gd, up.fall, twice))
             rows.append((f.title, size, *shares, int(down.guarded.sum()), int(up.guarded.sum())))
     least, most = (np.array([row[2:5] for row in rows if row[1] == size]) for size in (SIZES[0], SIZES[-1]))
-    return Outcome(
+    return outcome(
+        "negative-lam",
         claims=[
             claim("negative-lam", "faster", least[:, :2].min() > 0.9, size=SIZES[0],
                   low=least.min(axis=0), high=least.max(axis=0)),
         ],
-        tables={
-            "negative-lam": Table(
-                ("function", "|λ|L", "faster than λ = 0", "than +λ", "than two steps of GD",
-                 "guarded, −λ", "guarded, +λ"),
-                rows,
-            )
-        },
+        tables={"negative-lam": rows},
         settings={
             "functions": [f.name for f in HILLS], "step": f"{STEP:g}/L",
             "|lam|": [f"{size:g}/L" for size in SIZES],
             "points": f"the first {POINTS} of {100 * POINTS} with H negative definite, default_rng({SEED})",
         },
-    ).told(
-        "negative-lam", count=POINTS, least=SIZES[0], most=SIZES[-1],
-        low=most[:, 2].min(), high=most[:, 2].max(),
+        count=POINTS, least=SIZES[0], most=SIZES[-1], low=most[:, 2].min(), high=most[:, 2].max(),
     )  # fmt: skip

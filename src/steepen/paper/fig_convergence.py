@@ -12,7 +12,7 @@ from .. import plot
 from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
-from ._items import Claim, Outcome, Picture, Table, claim
+from ._items import Claim, Outcome, Table, claim, outcome
 from ._runs import Floats, path, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
@@ -95,7 +95,8 @@ def run() -> Outcome:
     """Draw the six panels and compare what the paper says of each with our runs."""
     made = panels()
     counts, left = (0, 2, 4, 10, 20, 30, 40), _left_on_matyas()
-    return Outcome(
+    return outcome(
+        "fig-convergence",
         claims=_claims(made, left),
         tables={
             "fig-convergence": Table(
@@ -105,10 +106,7 @@ def run() -> Outcome:
                  for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))],
             )
         },
-        pictures={
-            "fig-convergence-log": Picture(_draw(made, "log")),
-            "fig-convergence": Picture(_draw(made, "linear")),
-        },
+        pictures={"fig-convergence-log": _draw(made, "log"), "fig-convergence": _draw(made, "linear")},
         traces={
             f"fig-convergence-{name}-{method.lower()}": trace(result)
             for name, panel in made.items()
@@ -121,9 +119,8 @@ def run() -> Outcome:
                 for name, e in EXPERIMENTS.items()
             },
         },
-    ).told(
-        "fig-convergence", penalised=THRESHOLD + 1, total=len(made),
-        ahead=sum(not panel.behind for panel in made.values()), left=left,
+        penalised=THRESHOLD + 1, total=len(made), ahead=sum(not panel.behind for panel in made.values()),
+        left=left,
     )  # fmt: skip
 
 

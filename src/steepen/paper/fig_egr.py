@@ -12,9 +12,10 @@ import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result
-from ._items import Claim, Outcome, Picture, Table, claim, readable
+from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import path, trace
 from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stationary_points, two_minima
+from .lemma1 import mark
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
 """λ, α and the start of the first panel; the paper prints none, these are ours."""
@@ -38,27 +39,27 @@ def run() -> Outcome:
     points = stationary_points(_LEVY, LEVY_LAM, LEVY_INTERVAL)
     ends: _Counted = {name: {way: scene.ends(way) for way in WAYS} for name, scene in SCENES.items()}
     caught = _caught(ends)
-    return Outcome(
+    return outcome(
+        "fig-egr",
         claims=_overshoot(runs, ends) + _traps(points, ends) + _cures(ends, caught),
         tables={
-            "fig-egr-minima": _minima_table(),
-            "fig-egr-ends": Table(
-                ("landscape", "way", "starts", "minima", "saddles", "maxima", "artificial", "mean of f",
-                 "guarded steps", "gradients a run"),
-                [
-                    (name, way, end.total,
-                     *(end.kinds.get(kind, 0) for kind in ("minimum", "saddle", "maximum", "artificial")),
-                     end.mean, end.guarded, end.cost)
-                    for name, of in ends.items()
-                    for way, end in of.items()
-                ],
-            ),
+            "fig-egr-minima": [
+                (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
+                 stable_step(m.curvature), stable_step(m.curvature, LAM))
+                for n in (1, 2)
+                for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
+            ],
+            "fig-egr-ends": [
+                (name, way, end.total,
+                 *(end.kinds.get(kind, 0) for kind in ("minimum", "saddle", "maximum", "artificial")),
+                 end.mean, end.guarded, end.cost)
+                for name, of in ends.items()
+                for way, end in of.items()
+            ],
             "fig-egr-switch-off": _switch_table(),
-            "fig-egr-points": Table(
-                ("x", "f''", "to f", "to g"), [tuple(point) for point in points]
-            ),
+            "fig-egr-points": [tuple(point) for point in points],
         },
-        pictures={"fig-egr": Picture(_draw(runs, points))},
+        pictures={"fig-egr": _draw(runs, points)},
         traces={f"fig-egr-{way}": trace(result) for way, result in runs.items()},
         settings={
             "left": {"function": "two wells", "lam": LAM, "step": STEP, "start": START},
@@ -72,8 +73,7 @@ def run() -> Outcome:
                 for name, s in SCENES.items()
             },
         },
-    ).told(
-        "fig-egr", start=readable(START), total=caught["egr"].total(), egr=caught["egr"],
+        start=START, total=caught["egr"].total(), egr=caught["egr"],
         guard=caught["guard"], astray={way: of.total() - of["minimum"] for way, of in caught.items()},
     )  # fmt: skip
 
@@ -159,18 +159,6 @@ def _switch_table() -> Table:
     )  # fmt: skip
 
 
-def _minima_table() -> Table:
-    return Table(
-        ("n", "minimum", "f", "curvature h", "h(1+2λh)", "largest step on f", "largest step on g"),
-        [
-            (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
-             stable_step(m.curvature), stable_step(m.curvature, LAM))
-            for n in (1, 2)
-            for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
-        ],
-    )  # fmt: skip
-
-
 def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
     figure = plot.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
@@ -196,15 +184,9 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
     left.set_ylim(-0.35, None)
     left.set_title(f"A sharp minimum, stepped over: λ = {LAM:g}, α = {STEP:g}", fontsize="medium")
     plot.landscape(_LEVY, LEVY_LAM, LEVY_INTERVAL, ax=right)
-    for label, marker, colour, chosen in (
-        ("stationary for g only", "D", "white", [p.x for p in points if p.to_f == "artificial"]),
-        ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
-    ):
-        x = np.array(chosen)
-        y = SCENES["levy-1d"].g(x[:, None])
-        right.plot(x, y, marker, color=colour, label=label, lw=0, ms=4.5, mec="black", zorder=5)
+    mark(right, points, SCENES["levy-1d"].g, size=4.5)
     right.set_title(f"Maxima turned into minima: λ = {LEVY_LAM:g}", fontsize="medium")
-    for axes, lam in ((left, LAM), (right, LEVY_LAM)):
-        axes.lines[1].set_label(f"g = f + {lam:g}‖∇f‖²")
+    left.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
+    for axes in (left, right):
         axes.legend(frameon=False, loc="upper right")
     return figure

@@ -13,7 +13,7 @@ from .. import plot
 from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, functions
-from ._items import Claim, Outcome, Picture, Table, claim, readable
+from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import Floats, minimize, trace
 from .experiments import T
 from .fig_convergence import curves
@@ -78,12 +78,11 @@ def run() -> Outcome:
         for name, curves in gaps.items()
         for method, curve in zip(METHODS, curves, strict=True)
     ]  # fmt: skip
-    return Outcome(
+    return outcome(
+        "fig-quasi-newton",
         claims=_claims(gaps),
-        tables={
-            "fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)
-        },
-        pictures={"fig-quasi-newton": Picture(_draw(made))},
+        tables={"fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)},
+        pictures={"fig-quasi-newton": _draw(made)},
         traces={
             f"fig-quasi-newton-{name}-{METHODS[label]}": trace(result)
             for name, runs in made.items()
@@ -94,8 +93,7 @@ def run() -> Outcome:
             "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",
             **{name: {"lam": p.lam, "step": p.step, "start": p.start} for name, p in PANELS.items()},
         },
-    ).told(
-        "fig-quasi-newton", panels=" ".join(map(str, PANELS.values())),
+        panels=" ".join(map(str, PANELS.values())),
         searched=", ".join(map(_searched, PANELS.values())),
     )  # fmt: skip
 
@@ -217,19 +215,17 @@ def sweep() -> Outcome:
         (PANELS[name].function.title, TRIALS, int(trials.suitable.sum()), trials.share)
         for name, trials in made.items()
     ]
-    return Outcome(
+    return outcome(
+        "fig-quasi-newton-sweep",
         claims=[
             claim("fig-quasi-newton-sweep", "coincide", share > 0.5, function=title, share=share,
                   count=count, trials=TRIALS)
             for title, _, count, share in rows
         ],
-        tables={
-            "fig-quasi-newton-sweep": Table(("function", "trials", "suitable", "of those, coincide"), rows)
-        },
-        pictures={"fig-quasi-newton-sweep": Picture(_draw_sweep(made))},
+        tables={"fig-quasi-newton-sweep": rows},
+        pictures={"fig-quasi-newton-sweep": _draw_sweep(made)},
         settings={"seed": SEED, "trials": TRIALS, **RANGES, "start": "the function's box"},
-    ).told(
-        "fig-quasi-newton-sweep", coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
+        coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
         most=", ".join(row[0] for row in rows if row[3] > 0.5),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from .. import plot
 from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, quadratic
-from ._items import Outcome, Picture, Table, claim
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised
 
@@ -47,7 +47,8 @@ def run() -> Outcome:
         float(np.abs(a - b).max()) for a, b in ((f2()(grid), Penalised(f1(), LAM)(grid)), (x_cgd, x_steep))
     )
     ratios = zip(("distance", "slope"), _ratios().max(axis=-1).T, strict=True)
-    return Outcome(
+    return outcome(
+        "fig-surfaces",
         claims=[
             _claim("closed-form", closed <= 1e-12, apart=closed),
             _claim("iterates", apart <= 1e-13, apart=apart),
@@ -55,19 +56,14 @@ def run() -> Outcome:
               for name, worst in ratios),
         ],
         tables={
-            "fig-surfaces": Table(
-                ("k", *(f"{method} {name}" for method in ("GD", "CGD")
-                        for name in ("x₁", "x₂", "f₁", "‖∇f₁‖"))),
-                [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
-                 for k in range(STEPS + 1)],
-            )
+            "fig-surfaces": [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
+                             for k in range(STEPS + 1)],
         },
-        pictures={"fig-surfaces-cut": Picture(_cut(x_gd, x_cgd)), "fig-surfaces": Picture(_draw(made))},
+        pictures={"fig-surfaces-cut": _cut(x_gd, x_cgd), "fig-surfaces": _draw(made)},
         traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
-    ).told(
-        "fig-surfaces", longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0],
-        x_cgd=x_cgd[-1, 0], x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
+        longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0], x_cgd=x_cgd[-1, 0],
+        x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
     )  # fmt: skip
 
 

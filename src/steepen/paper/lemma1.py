@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.result import Result
 from ..functions import functions
-from ._items import Claim, Outcome, Picture, Table, claim, readable
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
 
@@ -30,27 +30,44 @@ _claim = partial(claim, "lemma1")
 
 
 def run() -> Outcome:
-    """Check the lemma on all stationary points of a function, and send runs towards artificial ones."""
+    """Check the lemma on all stationary points of a function, and start runs near artificial ones."""
     points = stationary_points(_LEVY, LAM, INTERVAL)
     own = sum(point.to_f != "artificial" for point in points)
     g = Penalised(_LEVY, LAM)
-    outcome = Outcome(
-        claims=_lemma(points),
+    radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
+    runs = {
+        (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
+        for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
+        for way in ("egr", "guard")
+    }
+    half, quarter = (
+        descend(_PIT, runs["outside", "guard"].x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000)
+        for part in (2, 4)
+    )
+    names = {"egr": "GD on g", "guard": "CGD"}
+    ended = [(names[way], side, result, PIT_LAM) for (side, way), result in runs.items()]
+    ended += [(f"CGD, λ/{part}", "where CGD stayed", result, PIT_LAM / part)
+              for part, result in ((2, half), (4, quarter))]  # fmt: skip
+    return outcome(
+        "lemma1",
+        claims=_lemma(points) + _pit_claims(runs, half, quarter),
         tables={
-            "lemma1": Table(
-                ("x", "f", "f'", "f''", "g'", "to f", "to g"),
-                [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g) for p in points],
-            )
+            "lemma1": [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g)
+                       for p in points],
+            "lemma1-pit": [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end),
+                            _kind(end.x, lam)) for method, side, end, lam in ended],
+        },
+        pictures={"lemma1": _draw_pit(runs, radius)},
+        traces={
+            **{f"lemma1-{side}-{way}": trace(result) for (side, way), result in runs.items()},
+            "lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter),
         },
         settings={
             "levy": {"lam": LAM, "interval": list(INTERVAL)},
             "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
         },
-    )  # fmt: skip
-    radius = _add_pit(outcome)
-    return outcome.told(
-        "lemma1", low=INTERVAL[0], high=INTERVAL[1], points=len(points), own=own,
-        new=len(points) - own, radius=radius, outside=OUTSIDE, inside=INSIDE,
+        low=INTERVAL[0], high=INTERVAL[1], points=len(points), own=own, new=len(points) - own,
+        radius=radius, outside=OUTSIDE, inside=INSIDE,
     )  # fmt: skip
 
 
@@ -106,23 +123,12 @@ def _end(result: Result) -> str:
     return f"{_kind(result.x)}, ‖∇f‖ = {readable(_slope(result), '.2g')}"
 
 
-def _add_pit(outcome: Outcome) -> float:
-    """Send GD on g and CGD to the ring of artificial minima in the plane, and return its radius."""
-    radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
-    runs = {
-        (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
-        for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
-        for way in ("egr", "guard")
-    }
+def _pit_claims(runs: dict[tuple[str, str], Result], half: Result, quarter: Result) -> list[Claim]:
+    """Say where GD on g and CGD end near the ring of artificial minima, and CGD with other λ after that."""
     stuck, passed = runs["outside", "guard"], runs["inside", "guard"]
     halted = [runs[side, "egr"] for side in ("outside", "inside")]
-    half, quarter = (
-        descend(_PIT, stuck.x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000) for part in (2, 4)
-    )
-    outcome.traces = {f"lemma1-{side}-{way}": trace(result) for (side, way), result in runs.items()}
-    outcome.traces |= {"lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter)}
     guards = int(trace(passed).guarded.sum())
-    outcome.claims += [
+    return [
         _claim("stops", all(_kind(result.x) == "artificial" for result in halted),
                ends="; ".join(map(_end, halted))),
         _claim("beyond", _kind(passed.x) == "minimum" and guards > 0, end=_end(passed), guards=guards),
@@ -131,17 +137,6 @@ def _add_pit(outcome: Outcome) -> float:
                stuck=stuck.fun, half=half.fun, half_kind=_kind(half.x, PIT_LAM / 2),
                quarter=quarter.fun, quarter_kind=_kind(quarter.x, PIT_LAM / 4)),
     ]  # fmt: skip
-    names = {"egr": "GD on g", "guard": "CGD"}
-    ended = [(names[way], side, result, PIT_LAM) for (side, way), result in runs.items()]
-    ended += [(f"CGD, λ/{part}", "where CGD stayed", result, PIT_LAM / part)
-              for part, result in ((2, half), (4, quarter))]  # fmt: skip
-    outcome.tables["lemma1-pit"] = Table(
-        ("method", "start", "‖x‖ at the end", "f", "‖∇f‖", "what it is"),
-        [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end), _kind(end.x, lam))
-         for method, side, end, lam in ended],
-    )  # fmt: skip
-    outcome.pictures["lemma1"] = Picture(_draw_pit(runs, radius))
-    return radius
 
 
 def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
@@ -184,7 +179,8 @@ def ascent() -> Outcome:
     at_egr, at_cgd = (float(result.x[0]) for result in (egr, cgd))
     nearest = {printed: min(artificial, key=lambda x: abs(x - printed)) for printed in (-6.5, -7.6)}
     says = partial(claim, "fig-ascent")
-    return Outcome(
+    return outcome(
+        "fig-ascent",
         claims=[
             *(says("new-point", round(x, 1) == printed, printed=printed, nearest=x)
               for printed, x in nearest.items()),
@@ -195,37 +191,35 @@ def ascent() -> Outcome:
             says("guard", guarded[0] and (np.diff(trace(cgd).f) <= 0).all() and end_cgd < start,
                  guarded=", ".join(map(str, np.flatnonzero(guarded))), at=at_cgd, start=start, end=end_cgd),
         ],
-        tables={
-            "fig-ascent": Table(
-                ("x", "f", "f'", "f''", "to f", "to g"),
-                [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points],
-            )
-        },
-        pictures={"fig-ascent": Picture(_draw_levy(points))},
+        tables={"fig-ascent": [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points]},
+        pictures={"fig-ascent": _draw_levy(points)},
         traces={"fig-ascent-egr": trace(egr), "fig-ascent-cgd": trace(cgd)},
         settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
-    ).told(
-        "fig-ascent", start=start, at_egr=at_egr, end_egr=end_egr,
-        at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
+        start=start, at_egr=at_egr, end_egr=end_egr, at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
     )  # fmt: skip
+
+
+def mark(axes: Any, points: list[Stationary], g: Penalised, size: float) -> None:
+    """Mark the stationary points of g that are artificial, and those that are maxima of f and minima of g."""
+    for label, marker, colour, chosen in (
+        ("stationary for g only", "D", "white", [p.x for p in points if p.to_f == "artificial"]),
+        ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
+    ):
+        x = np.array(chosen)
+        axes.plot(x, g(x[:, None]), marker, color=colour, label=label, lw=0, ms=size, mec="black", zorder=5)
+    axes.lines[1].set_label(f"g = f + {g.lam:g}‖∇f‖²")
 
 
 def _draw_levy(points: list[Stationary]) -> Any:
     axes = plot.blank(8, 4.6).subplots()
     plot.landscape(_LEVY, LAM, DRAWN, ax=axes)
     g = Penalised(_LEVY, LAM)
-    x = np.array([p.x for p in points])
-    new = np.array([p.to_f == "artificial" for p in points])
-    turned = np.array([p.turned for p in points])
-    y = g(x[:, None])
-    marks: dict[str, Any] = {"lw": 0, "ms": 9, "mec": "black", "zorder": 5}
-    axes.plot(x[new], y[new], marker="D", color="white", label="stationary for g only", **marks)
-    axes.plot(x[turned], y[turned], marker="v", color="black", label="maximum of f, minimum of g", **marks)
-    for p, height in zip(points, y, strict=True):
+    mark(axes, points, g, size=9)
+    for p in points:
         if p.to_f == "artificial" or p.turned:
             axes.annotate(
-                readable(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
-                textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
+                readable(round(p.x, 2)), (p.x, float(g([p.x]))), (0, -18 if p.turned else 10), ha="center",
+                zorder=4, textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
             )  # fmt: skip
     axes.axvline(POINT, color="0.4", ls="--", lw=1)
     for fun in (_LEVY, g):
@@ -239,7 +233,6 @@ def _draw_levy(points: list[Stationary]) -> Any:
     above = axes.get_xaxis_transform()
     axes.text(POINT + 0.04, 0.99, f"x = {readable(POINT)}", transform=above, va="top", color="0.3")
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
-    axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
     plot.legend_above(axes.figure)
     return axes.figure

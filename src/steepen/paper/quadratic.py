@@ -11,7 +11,7 @@ from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
 from ..functions import Function
-from ._items import Outcome, Picture, Table, claim
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace, turned_quadratic
 
 SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N eigenvalues in even steps, in a random basis
@@ -70,7 +70,8 @@ def run() -> Outcome:
     best = next(row[2] for row in rows if row[0] == BEST_LAM)
     gd, ours = (float(theory.optimal_rate(low, high, lam)) for lam in (0.0, BEST_LAM))
     short = [measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)]
-    return Outcome(
+    return outcome(
+        "quadratic",
         claims=[
             _claim("best-step", slower > 0, off=OFF, slower=slower),
             _claim("contraction", above <= 1e-7, above=max(above, 0.0)),
@@ -78,12 +79,8 @@ def run() -> Outcome:
             _claim("condition", min(worsens.values()) > kappa_q, kappa_q=kappa_q,
                    kappas=", ".join(f"κ = {kappa:.3g} at λ = {lam:g}" for lam, kappa in worsens.items())),
         ],
-        tables={
-            "quadratic": Table(
-                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows
-            )
-        },
-        pictures={"quadratic": Picture(_figure([(row[0], row[5]) for row in rows]))},
+        tables={"quadratic": rows},
+        pictures={"quadratic": _figure([(row[0], row[5]) for row in rows])},
         traces=traces,
         settings={
             "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},
@@ -92,8 +89,7 @@ def run() -> Outcome:
             "lams": [*LAMS, BEST_LAM],
             "short step": SHORT_STEP,
         },
-    ).told(
-        "quadratic", n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=BEST_LAM,
+        n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=BEST_LAM,
         kappa_q=kappa_q, best=best, gd=gd, ours=ours, worth=np.log(ours) / np.log(gd),
     )  # fmt: skip
 

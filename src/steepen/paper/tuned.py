@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from ..functions import functions
 from . import study
-from ._items import Claim, Outcome, Picture, Table, claim, readable
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats
 from .experiments import EXPERIMENTS, T
 from .extensions import best_step
@@ -19,7 +19,8 @@ from .study import BUDGETS, JUDGED, NAMES, PAIRS, SHOWN, Result, counted, happen
 
 def run() -> Outcome:
     """Show the stored study, run a part of it again, and draw the maps of three functions."""
-    return Outcome(
+    return outcome(
+        "tuned",
         claims=[
             _claim_ahead("gd", "cgd-fd"),
             _claim_ahead("bfgs", "cgd-bfgs"),
@@ -27,22 +28,26 @@ def run() -> Outcome:
             _claim_again(),
         ],
         tables={
-            "tuned": _summary_table(),
-            "tuned-functions": _functions_table(),
-            "tuned-happened": _happened_table(),
-            "tuned-why": _why_table(),
+            "tuned": _summary(),
+            "tuned-functions": [
+                (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
+                 row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
+                for row in study.results()
+                if row.plain == "gd" and row.penalised.startswith("cgd-fd")
+            ],
+            "tuned-happened": _happened(),
+            "tuned-why": _reasons(),
         },
-        pictures={
-            "tuned": Picture(bars()), "tuned-maps": Picture(maps()), "tuned-why": Picture(_draw_reasons())
-        },
+        pictures={"tuned": bars(), "tuned-maps": maps(), "tuned-why": _draw_reasons()},
         settings={
             "trials": study.STAGES, "starts to tune on": study.TUNING, "starts to judge on": JUDGED,
             "kept in their box": study.BOXED,
         },
-    ).told("tuned", **_values())  # fmt: skip
+        **_values(),
+    )  # fmt: skip
 
 
-def _summary_table() -> Table:
+def _summary() -> list[tuple[Any, ...]]:
     ends = [[best_step(row, method).gap for method in ("gd", "cgd-fd")] for row in EXPERIMENTS.values()]
     won = sum(cgd < gd for gd, cgd in ends)
     panels = "CGD-FD against GD: the six panels of Fig. 3"
@@ -57,39 +62,20 @@ def _summary_table() -> Table:
                     text = f"{NAMES[penalised]} against {NAMES[plain]}"
                     rows.append((text, words, grads, len(chosen), *counted(chosen),
                                  *(f"{share:.0%}" for share in shares)))  # fmt: skip
-    return Table(
-        ("compared", "variables", "gradients", "problems", "first ahead", "second ahead", "neither",
-         "starts won by the first", "by the second"),
-        rows,
-    )  # fmt: skip
+    return rows
 
 
-def _functions_table() -> Table:
-    sides = [f"{who}: {what}" for who in ("first", "second") for what in ("median f − f*", "from", "to")]
-    return Table(
-        ("function", "n", "gradients", "first", "second", "won by first", "by second", "net from", "to",
-         *sides),
-        [
-            (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
-             row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
-            for row in study.results()
-            if row.plain == "gd" and row.penalised.startswith("cgd-fd")
-        ],
-    )  # fmt: skip
-
-
-def _happened_table() -> Table:
+def _happened() -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for plain, penalised in PAIRS:
         for grads in BUDGETS:
             for side, (winner, loser) in enumerate(((penalised, plain), (plain, penalised))):
                 counts = happened(of(plain, penalised, grads), side).values()
                 rows.append((grads, NAMES[winner], NAMES[loser], sum(counts), *counts))
-    others = (f"the higher one {text}" for text in study.HAPPENED.values())
-    return Table(("gradients", "lower", "higher", "starts", *others), rows)
+    return rows
 
 
-def _why_table() -> Table:
+def _reasons() -> list[tuple[Any, ...]]:
     net = {(row.function, row.n): row.net for row in of("gd", "cgd-fd", SHOWN)}
 
     def finite(value: float) -> float | None:
@@ -99,12 +85,11 @@ def _why_table() -> Table:
         gd, cgd = (settings()[name, n, SHOWN, method] for method in ("gd", "cgd-fd"))
         return gd.step, cgd.step, cgd.lam
 
-    return Table(
-        ("function", "n", "condition number", "negative curvature", "spread of curvature", "best λ negative",
-         "net", "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
-        [(functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
-          net[name, n], *chosen(name, n)) for (name, n), why in study.reasons().items()],
-    )  # fmt: skip
+    return [
+        (functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
+         net[name, n], *chosen(name, n))
+        for (name, n), why in study.reasons().items()
+    ]  # fmt: skip
 
 
 def _listed(values: Iterable[Any]) -> str:
