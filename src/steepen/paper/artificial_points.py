@@ -1,4 +1,4 @@
-"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; how flat the minima are."""
+"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; the flatness of minima."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # of the runs on the pits
 DIMENSIONS = (1, 2, 4, 8, 16)
 
 WAYS = {"GD": "on f", "EGR": "on g", "CGD": "with the guard", "CGD, another λ": "where p vanishes"}
-"""Who goes down, and how."""
+"""The four descents, as `egr.WAYS`, but with a perturbed λ as the last."""
 
 PLANE: tuple[tuple[Function, float, tuple[float, float] | None], ...] = (
     (functions["styblinski-tang"].at(n=2), 0.05, (-4.0, 4.0)),
     (functions["six-hump-camel"], 0.2, None),
 )
-"""Where all stationary points of g are looked for: f, λ, and the side of a square if not f's own box."""
+"""Where all stationary points of g are searched for: f, λ, and a square (low, high) if not f's own box."""
 
 
 def ends(n: int, way: str) -> dict[str, int]:
-    """Return at which kinds of point the runs in n dimensions end."""
+    """Count the kinds of points at which the runs in n dimensions end."""
     f = pits(n)
     starts = np.random.default_rng(n).uniform(-4.5, 4.5, (STARTS, n))
     penalty: dict[str, Any] = {"method": "gd"}
@@ -44,7 +44,7 @@ def ends(n: int, way: str) -> dict[str, int]:
 
 
 def run() -> Outcome:
-    """Find all stationary points of g in the plane, and send runs down in up to 16 dimensions."""
+    """Find all stationary points of g in the plane, and run all descents in up to 16 dimensions."""
     plane = [_in_the_plane(f, lam, side) for f, lam, side in PLANE]
     separable, lam, side = PLANE[0]
     line = stationary_points(separable.at(n=1), lam, side or (-5.0, 5.0))
@@ -89,7 +89,7 @@ def run() -> Outcome:
 
 
 def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> tuple[Any, ...]:
-    """Return a row: stationary points of g, those of f, artificial ones, and how far off the lemma is."""
+    """Return a row: the number of stationary points of g, of f, artificial ones, and the lemma's residual."""
     g, shifts = Penalised(f, lam), 1e-5 * np.eye(2)
 
     def slope(x: Floats) -> Floats:  # from values of g alone

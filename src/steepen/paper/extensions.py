@@ -1,7 +1,8 @@
-"""Beyond the paper's settings: equal cost, schedules of λ, other penalties and negative λ, each a table."""
+"""Beyond the paper's settings: equal cost, schedules of λ, other penalties, and negative λ."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,17 +17,17 @@ from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
 from ._items import Outcome, Table, claim, outcome, readable
-from ._runs import Floats, in_the_plane, minimize, trace
+from ._runs import Floats, in_the_plane, minimize, path, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
-from .fig_convergence import Panel, curves, panels
+from .fig_convergence import Panel, curves, panels, reached
 
 _TITLES = {name: row.function.title for name, row in EXPERIMENTS.items()}
 
 # --- equal cost: gradient norms, two steps of GD for one, and GD's best α ---------------------------------
 
 STEPS = np.geomspace(0.1, 1000.0, 401)  # the constant steps tried, as multiples of Table 1's α
-DROPS = (0.5, 0.9)  # the shares of |f₀| that are tried as a good-enough drop
-_COUNTS = (2, 4, 10, 20, 40)
+DROPS = (0.5, 0.9)  # the good-enough drops that are tried, as shares of |f₀|
+_COUNTS = (2, 4, 10, 20, 40)  # gradients
 
 
 class Tuned(NamedTuple):
@@ -45,7 +46,7 @@ def best_step(row: Experiment, method: str) -> Tuned:
 
 
 def after_drop(row: Experiment, share: float) -> tuple[int, float]:
-    """Return CGD-FD's penalised steps and f − f* after T gradients, if such a drop ends the penalty."""
+    """Return CGD-FD's penalised steps and f − f* after T gradients if this drop ends the penalty."""
     made = row.run("cgd-fd", b=None, switch=GoodDrop(share) | FirstGuard())
     return _penalised(made), float(made.fun) - row.function.fmin
 
@@ -55,13 +56,20 @@ def _penalised(made: Result) -> int:
 
 
 def _improvements(panel: Panel) -> tuple[float, ...]:
-    """Return, in percent, what one gradient of GD brings, two of GD, and two of CGD-FD."""
+    """Return the improvement, in percent, by one gradient of GD, two of GD, and two of CGD-FD."""
     f0 = panel.gd[0] + panel.experiment.function.fmin
     return tuple(float(100 * (panel.gd[0] - f) / f0) for f in (panel.gd[1], panel.gd[2], panel.cgd_fd[2]))
 
 
+def _norms(panel: Panel) -> list[float]:
+    """Return ‖∇f‖ of GD and of CGD-FD after each of `_COUNTS` gradients."""
+    slopes = [panel.experiment.function.grad(path(run)[reached(run)]) for run in panel.runs.values()]
+    gd, cgd_fd = np.linalg.norm(slopes, axis=-1).tolist()
+    return [norm for count in _COUNTS for norm in (gd[count], cgd_fd[count])]
+
+
 def _higher(panel: Panel) -> str:
-    """Say at which steps CGD-FD's gradient norm is above GD's, if at any."""
+    """Say at which steps CGD-FD's gradient norm is above GD's; empty if at none."""
     gd, cgd = (trace(run).gnorm for run in panel.runs.values())
     both = min(len(gd), len(cgd))
     at = np.flatnonzero(cgd[:both] > gd[:both] + 1e-9 * gd[0])
@@ -69,14 +77,13 @@ def _higher(panel: Panel) -> str:
 
 
 def equal_cost() -> Outcome:
-    """Compare GD and CGD-FD on the six functions of Table 1 by what they cost."""
+    """Compare GD and CGD-FD on the six functions of Table 1 at equal cost."""
     made = panels()
     tuned = {
         name: {method: best_step(row, method) for method in ("gd", "cgd-fd")}
         for name, row in EXPERIMENTS.items()
     }
     drops = {name: [after_drop(row, share) for share in DROPS] for name, row in EXPERIMENTS.items()}
-    norms = {name: panel.norms for name, panel in made.items()}
     gains = {name: _improvements(panel) for name, panel in made.items()}
     ahead = sum(tuned[name]["gd"].gap > panel.cgd_fd[T] for name, panel in made.items())
     lower = [_TITLES[name] for name, of in tuned.items() if of["cgd-fd"].gap < of["gd"].gap]
@@ -108,8 +115,7 @@ def equal_cost() -> Outcome:
             ],
             "equal-cost-norms": Table(
                 ("function", *(f"{method}, {c}" for c in _COUNTS for method in ("GD", "CGD-FD"))),
-                [(_TITLES[name], *(float(v) for c in _COUNTS for v in both[:, c]))
-                 for name, both in norms.items()],
+                [(panel.title, *_norms(panel)) for panel in made.values()],
             ),
             "equal-cost-drop": Table(
                 ("function", f"b = {THRESHOLD}: penalised steps", f"f − f* at {T}",
@@ -136,7 +142,7 @@ def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
         floor = max(best.gap, 1e-3 * panel.cgd_fd[T], 1e-14 * panel.gd[0])
         if floor < 0.5 * panel.gd[0]:
             axes.set_ylim(bottom=0.5 * floor)
-        else:  # on Griewank nobody gets far
+        else:  # on Griewank all stay near the start
             axes.set_yscale("linear")
             plot.say_start(axes)
     plot.legend_above(figure)
@@ -146,14 +152,12 @@ def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
 # --- constant λ for convex functions, rising λ for others: from many starts -------------------------------
 
 CONVEX = ("quadratic", "rotated-hyper-ellipsoid", "matyas")
-KINDS = ("constant", "rising", "falling")  # λ; L(λ/10, λ); L(λ, λ/10)
+KINDS: dict[str, Callable[[float], float | L]] = {
+    "constant": float, "rising": lambda lam: L(lam / 10, lam), "falling": lambda lam: L(lam, lam / 10)
+}  # fmt: skip
 FACTORS = np.geomspace(0.01, 10.0, 13)  # the λ tried, as multiples of Table 1's (of its end, on Levy)
 STARTS, SEED = 120, 0
 MARGIN = 0.01  # one schedule is better than another from a start if its f − f* is lower by this share
-
-
-def _schedule(kind: str, lam: float) -> float | L:
-    return {"rising": L(lam / 10, lam), "falling": L(lam, lam / 10)}.get(kind, lam)
 
 
 def best_schedule(row: Experiment, kind: str) -> Floats:
@@ -162,8 +166,8 @@ def best_schedule(row: Experiment, kind: str) -> Floats:
     if kind == "none":
         runs = [row.run("gd", starts, trace=False)]
     else:
-        lams: list[float] = (FACTORS * (row.lam.end if isinstance(row.lam, L) else row.lam)).tolist()
-        runs = [row.run("cgd-fd", starts, lam=_schedule(kind, lam), trace=False) for lam in lams]
+        lams = (FACTORS * (row.lam.end if isinstance(row.lam, L) else row.lam)).tolist()
+        runs = [row.run("cgd-fd", starts, lam=KINDS[kind](lam), trace=False) for lam in lams]
     values = [np.where(np.isfinite(run.fun), run.fun, np.inf) for run in runs]
     return np.fmin.reduce(values) - row.function.fmin
 
@@ -210,7 +214,7 @@ PENALTIES: dict[str, Penalty] = {
 """The penalties by name; Huber's is the square for small gradients and the norm for large ones."""
 
 LAMS = np.geomspace(1e-4, 1e4, 65)  # the λ tried for each
-HOVER = 400  # steps with the penalty always on, after which a run should have settled
+HOVER = 400  # steps with the penalty always on, enough to converge
 
 
 def best_lam(row: Experiment, penalty: Penalty) -> tuple[float, float]:
@@ -220,7 +224,7 @@ def best_lam(row: Experiment, penalty: Penalty) -> tuple[float, float]:
 
 
 def hovers(penalty: Penalty) -> float:
-    """Return ‖∇f‖ after a long run on the paper's quadratic as a share of the first: 0 where it settles."""
+    """Return ‖∇f‖ after a long run on the paper's quadratic as a share of the first; 0 if it converges."""
     row = EXPERIMENTS["quadratic"]
     made = row.run("cgd", penalty=penalty, lam=row.lam0, switch=Never(), budget=Budget(iters=HOVER))
     gnorm: Floats = trace(made).gnorm
@@ -258,15 +262,8 @@ def other_penalties() -> Outcome:
 HILLS = in_the_plane("levy", "rastrigin", "griewank", "schwefel", "drop-wave", "styblinski-tang", "eggholder")
 """Functions of two variables with places where the Hessian is negative definite."""
 
-SIZES = (0.25, 1.0, 4.0)  # |λ| in units of 1/L, L the largest curvature in size at the point
-STEP, POINTS = 0.1, 300  # α in units of 1/L, and how many points on each function
-
-
-class Step(NamedTuple):
-    """What one step from each point does: how far f falls, and where the guard has fired."""
-
-    fall: Floats
-    guarded: Any
+SIZES = (0.25, 1.0, 4.0)  # |λ| in units of 1/L, L the largest |curvature| at the point
+STEP, POINTS = 0.1, 300  # α in units of 1/L, and the number of points on each function
 
 
 def points(f: Function) -> tuple[Floats, Floats]:
@@ -277,23 +274,25 @@ def points(f: Function) -> tuple[Floats, Floats]:
     return x[chosen], -eigenvalues[chosen, 0]
 
 
-def step(f: Function, x: Floats, alpha: Floats, lam: Floats | None = None, steps: int = 1) -> Step:
-    """Make a step from every point, each with its own α and λ; without λ, of GD."""
+def step(
+    f: Function, x: Floats, alpha: Floats, lam: Floats | None = None, steps: int = 1
+) -> tuple[Floats, Any]:
+    """Return by how much one step of CGD, or some of GD, lowers f from each point; and the guarded ones."""
     penalty: dict[str, Any] = {"method": "gd"} if lam is None else {"method": "cgd", "lam": lam}
     made = minimize(f, x, step=alpha, budget=Budget(iters=steps), **penalty)
-    return Step(np.asarray(f(x)) - np.asarray(made.fun), trace(made).guarded)
+    return np.asarray(f(x)) - np.asarray(made.fun), trace(made).guarded
 
 
 def negative_lam() -> Outcome:
-    """Compare one step with λ, with −λ and without, at points where f bends down in all directions."""
+    """Compare one step with λ, with −λ and without, at points where the Hessian is negative definite."""
     rows: list[tuple[Any, ...]] = []
     for f in HILLS:
         x, L = points(f)
-        gd, twice = (step(f, x, STEP / L, steps=n).fall for n in (1, 2))
+        gd, twice = (step(f, x, STEP / L, steps=n)[0] for n in (1, 2))
         for size in SIZES:
-            down, up = (step(f, x, STEP / L, sign * size / L) for sign in (-1, 1))
-            shares = (float((down.fall > other).mean()) for other in (gd, up.fall, twice))
-            rows.append((f.title, size, *shares, int(down.guarded.sum()), int(up.guarded.sum())))
+            (minus, guarded), (plus, guarded_plus) = (step(f, x, STEP / L, s * size / L) for s in (-1, 1))
+            shares = (float((minus > other).mean()) for other in (gd, plus, twice))
+            rows.append((f.title, size, *shares, int(guarded.sum()), int(guarded_plus.sum())))
     least, most = (np.array([row[2:5] for row in rows if row[1] == size]) for size in (SIZES[0], SIZES[-1]))
     return outcome(
         "negative-lam",

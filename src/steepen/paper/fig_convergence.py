@@ -13,7 +13,7 @@ from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
 from ._items import Claim, Outcome, Table, claim, outcome
-from ._runs import Floats, path, trace
+from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
 
@@ -45,12 +45,6 @@ class Panel(NamedTuple):
             return "ahead at every count from 2 on"
         worst = float((self.cgd_fd - self.gd)[behind].max())
         return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {self.gd[0]:.2f}"
-
-    @property
-    def norms(self) -> Floats:
-        """‖∇f‖ of GD and of CGD-FD, where they stand with 0, 1, …, T gradients."""
-        points = [path(run)[reached(run)] for run in self.runs.values()]
-        return np.array([np.linalg.norm(self.experiment.function.grad(x), axis=-1) for x in points])
 
     def share(self, steps: int) -> float:
         """Return how much of CGD-FD's fall comes in its first steps."""

@@ -10,7 +10,6 @@ A solution is compatible with the paper and need not be the authors' start: Grie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -134,7 +133,9 @@ def roots_in_the_plane(
     x = x[((x >= box[:, 0]) & (x <= box[:, 1])).all(axis=-1)]
     x = x[(np.abs(residuals(x)) <= within).all(axis=-1)]
     x = x[np.argsort(np.linalg.norm(x - box.mean(axis=1), axis=-1), kind="stable")]
-    return _distinct(x, apart=1e-7 * np.diff(box)[:, 0])
+    # of roots found from several cells, the first
+    first = np.unique(np.round((x - box[:, 0]) / (1e-7 * np.diff(box)[:, 0])), axis=0, return_index=True)[1]
+    return x[np.sort(first)]
 
 
 def _newton(residuals: Callable[[Floats], Floats], x: Floats, box: Floats, cell: Floats) -> Floats:
@@ -160,15 +161,3 @@ def _newton(residuals: Callable[[Floats], Floats], x: Floats, box: Floats, cell:
         if (np.abs(move) <= 1e-15 * np.abs(box).max()).all():
             break
     return x
-
-
-def _distinct(x: Floats, apart: Floats) -> Floats:
-    """Keep the first of points that are this close together."""
-    from scipy.spatial import KDTree  # pyright: ignore[reportMissingTypeStubs]
-
-    keep = np.ones(len(x), dtype=bool)
-    if len(x):
-        tree = KDTree(x / apart)
-        pairs = np.asarray(tree.query_pairs(1.0, p=math.inf, output_type="ndarray"), dtype=np.intp)  # pyright: ignore
-        keep[pairs[:, 1]] = False  # of a pair the first index is the smaller
-    return x[keep]

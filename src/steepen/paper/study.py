@@ -55,11 +55,6 @@ class Setting(NamedTuple):
     b: Any = np.nan
     first: Any = np.nan
 
-    @property
-    def small(self) -> bool:
-        """Whether the penalty is negligible: |λ| below α/10, or at most three penalised steps."""
-        return bool(abs(self.lam) < 0.1 * self.step or self.b < 3)
-
     def keywords(self, method: str) -> dict[str, Any]:
         """Return them as keywords of `minimize`."""
         given = self._asdict() | {"b": self.b if np.isnan(self.b) else int(self.b)}

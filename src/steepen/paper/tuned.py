@@ -106,6 +106,7 @@ def _values() -> dict[str, Any]:
         {name: _listed(counted(of(*pair, grads))[side] for grads in BUDGETS) for name, pair in pairs.items()}
         for side in (0, 1)
     )
+    tuned = [settings()[row.function, row.n, SHOWN, "cgd-fd"] for row in helped]
     either = {(row.function, row.n) for row in (*helped, *negative) if row.verdict > 0}
     best = [why.best_negative for why in study.reasons().values() if np.isfinite(why.best_negative)]
 
@@ -125,7 +126,8 @@ def _values() -> dict[str, Any]:
         "wins": winning(helped), "negative_wins": winning(negative), "neither": len(helped) - len(either),
         "won": happened(helped, 0), "lost": happened(helped, 1),
         "often_negative": sum(share > 0.9 for share in best), "known": len(best),
-        "small": sum(settings()[row.function, row.n, SHOWN, "cgd-fd"].small for row in helped),
+        # next to no penalty: a small |λ|, or at most three penalised steps
+        "small": sum(abs(s.lam) < 0.1 * s.step or s.b < 3 for s in tuned),
     }  # fmt: skip
 
 
