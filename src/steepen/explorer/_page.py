@@ -147,7 +147,7 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
     }  # fmt: skip
     used = TABLE_1.get(fun.name)
     if used is not None and len(used.start) == fun.n:
-        entry["paper"] = {"start": used.start, "lam": used.lam[0], "step": used.step, "r": used.r}
+        entry["paper"] = {"start": used.start, "lam": used.lams[0], "step": used.step, "r": used.r}
     return entry
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Result
 from ..budget import Budget
-from ..functions import Function, quadratic
+from ..functions import quadratic
 from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised
@@ -20,31 +20,26 @@ START = (4.0, 3.0)  # the start; the paper prints none, so this one is ours
 _claim = partial(claim, "fig-surfaces")
 
 
-def f1() -> Function:
-    """Return x₁² + 2x₂²."""
-    return quadratic(np.diag([2.0, 4.0]))
-
-
-def f2() -> Function:
-    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂²."""
-    return quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
+F1 = quadratic(np.diag([2.0, 4.0]))
+F2 = quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
+"""x₁² + 2x₂², and the closed form (1+4λ)x₁² + 2(1+8λ)x₂² of the steeper function."""
 
 
 def run() -> Outcome:
     """Run GD and CGD on f₁ and GD on f₂, and draw the figure."""
     common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=STEPS), "trace": "x"}
     made = {
-        "GD": minimize(f1(), START, method="gd", **common),
-        "CGD": minimize(f1(), START, method="cgd", lam=LAM, **common),
-        "GD on f₂": minimize(f2(), START, method="gd", **common),
+        "GD": minimize(F1, START, method="gd", **common),
+        "CGD": minimize(F1, START, method="cgd", lam=LAM, **common),
+        "GD on f₂": minimize(F2, START, method="gd", **common),
     }
     gd, cgd, steep = map(trace, made.values())
     x_gd, x_cgd, x_steep = map(path, made.values())
     far_gd, far_cgd = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd))
-    twice = minimize(f1(), START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
+    twice = minimize(F1, START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
     grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
     closed, apart = (
-        float(np.abs(a - b).max()) for a, b in ((f2()(grid), Penalised(f1(), LAM)(grid)), (x_cgd, x_steep))
+        float(np.abs(a - b).max()) for a, b in ((F2(grid), Penalised(F1, LAM)(grid)), (x_cgd, x_steep))
     )
     ratios = zip(("distance", "slope"), _ratios().max(axis=-1).T, strict=True)
     return outcome(
@@ -78,8 +73,8 @@ def _ratios() -> Floats:
     ratios: list[Floats] = []
     for steps in range(1, STEPS + 1):
         common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=steps), "trace": False}
-        ends = [np.asarray(minimize(f1(), starts, **method, **common).x) for method in methods]
-        cgd, gd = (np.linalg.norm([x, f1().grad(x)], axis=-1) for x in ends)
+        ends = [np.asarray(minimize(F1, starts, **method, **common).x) for method in methods]
+        cgd, gd = (np.linalg.norm([x, F1.grad(x)], axis=-1) for x in ends)
         ratios.append(cgd / gd)
     return np.array(ratios)
 
@@ -120,7 +115,7 @@ def _draw(made: dict[str, Result]) -> Any:
     surfaces = figure.add_subplot(left, projection="3d", computed_zorder=False)
     x, y = np.meshgrid(*[np.linspace(-4.0, 4.0, 41)] * 2)
     # the steep one first and transparent: the other is inside it
-    for f, label, method, alpha in ((f2(), "f₂, steeper", "cgd", 0.4), (f1(), "f₁", "gd", 0.7)):
+    for f, label, method, alpha in ((F2, "f₂, steeper", "cgd", 0.4), (F1, "f₁", "gd", 0.7)):
         surfaces.plot_surface(
             x, y, f(np.stack([x, y], axis=-1)), rcount=13, ccount=13, label=label, alpha=alpha, linewidth=0.3,
             color=plot.COLOURS[method], edgecolor=plot.COLOURS[method],
@@ -130,7 +125,7 @@ def _draw(made: dict[str, Result]) -> Any:
     surfaces.legend(loc="upper left", frameon=False)
     paths = figure.add_subplot(right)
     walks = {label: made[label] for label in ("GD", "CGD")}
-    plot.trajectories(f1(), walks, [(-1.0, 4.5), (-1.0, 3.7)], heat=True, points=100, ax=paths)
+    plot.trajectories(F1, walks, [(-1.0, 4.5), (-1.0, 3.7)], heat=True, points=100, ax=paths)
     paths.legend(loc="upper left", framealpha=0.85)
     paths.set_title(f"λ = {LAM:g}, α = {STEP:g}, {STEPS} steps", fontsize="medium")
     paths.collections[0].set_clim(0.0, None)  # use the shades where the paths are
