@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("benchmarks/problems/nist.py", "slope = 2 * height * bell * z / width",
           "slope = height * bell * z / width",
           "the gradient of a NIST fit is the slope of its sum of squares"),
-    Fault("functions/table1.py", "(-4.751, 12.459), 0.2)", "(-4.75, 12.459), 0.2)",
+    Fault("functions/table1.py", "(-4.751, 12.459), 0.2,", "(-4.75, 12.459), 0.2,",
           "Table 1 comes out in both decimals"),
     *within("paper/experiments.py",
         ("T // 4", "T // 4 - 1", "the penalty is switched off after the paper's b"),

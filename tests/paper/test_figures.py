@@ -24,7 +24,7 @@ def test_trajectories_are_powers_of_the_two_factors(outcome_of):
     np.testing.assert_allclose(drawn["CGD"], np.stack([4 * 0.74**k, 3 * 0.16**k], axis=1), rtol=1e-11)
     assert surfaces.zz_dataLim.intervalx[1] == pytest.approx(2.6 * 16 + 8.4 * 16)
     assert [c.get_label() for c in surfaces.collections] == ["f₂, steeper", "f₁"]
-    f1, f2 = fig_surfaces.f1(), fig_surfaces.f2()
+    f1, f2 = fig_surfaces.F1, fig_surfaces.F2
     for x, y in ((1.0, 0.0), (-2.5, 0.7)):
         assert f1([x, y]) == pytest.approx(x * x + 2 * y * y, rel=1e-14)
         assert f2([x, y]) == pytest.approx(f1([x, y]) + 0.4 * ((2 * x) ** 2 + (4 * y) ** 2), rel=1e-14)

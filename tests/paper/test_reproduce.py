@@ -22,7 +22,7 @@ from steepen.paper import reproduce
 from steepen.paper._items import Claim, Item, Outcome, Picture, Table
 from steepen.paper._runs import minimize
 
-RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
+RUNNER = importlib.import_module("steepen.paper._reproduce")
 REPORT = importlib.import_module("steepen.paper.report")
 
 

@@ -1,7 +1,6 @@
-"""The formulas of `steepen.functions` in the syntax of the page, generated from the Python code.
+"""The formulas of `steepen.functions` as text for the page, which parses and differentiates it.
 
-A formula is called once with symbols for x and returns its text, which the page parses and
-differentiates like a formula typed there.
+A formula is called once with symbols for x, and returns its text.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import numpy as np
 
 from ..functions import Function
 
-_NAMES = {"arctan": "atan"} | {
-    name: name
-    for name in ("sin", "cos", "tan", "exp", "expm1", "log", "sqrt", "sign", "sinh", "cosh", "tanh")
-}
-"""NumPy's unary functions, and their names in the page."""
+_SAME = ("sin", "cos", "tan", "exp", "expm1", "log", "sqrt", "sign", "sinh", "cosh", "tanh")
+_NAMES = {
+    "arctan": "atan",
+    **{name: name for name in _SAME},
+}  # NumPy's functions, and their names in the page
 
 
 def _text(operand: Any) -> str:
@@ -62,9 +61,9 @@ class Term:
 
 
 class Symbols(np.ndarray[Any, Any]):
-    """An array of terms. NumPy does all but the sign of an object, for which it would compare that with 0."""
+    """An array of terms. NumPy handles all but `sign`, which would compare a term with 0."""
 
-    # that of the numbers that the terms stand for
+    # the dtype of the numbers that the terms represent
     dtype = property(lambda self: np.dtype(float))  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __array_ufunc__(self, operation: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -80,7 +79,7 @@ class Symbols(np.ndarray[Any, Any]):
 
 
 def formula(function: Function) -> str:
-    """Return f(x) as the page reads it, in x, or in x and y.
+    """Return f(x) as text in x, or in x and y.
 
     Examples
     --------
@@ -88,6 +87,6 @@ def formula(function: Function) -> str:
     >>> formula(st.functions["matyas"])
     '(((0.01 * (x + y)) * (x + y)) + ((0.25 * (x - y)) * (x - y)))'
     """
-    # with an axis of length 1, a coordinate is an array too, as it is of a batch of points
+    # a second axis of length 1, so that a coordinate is an array
     x = np.array([[Term(name)] for name in "xy"[: function.n]], dtype=object).view(Symbols)
     return _text(np.ravel(np.asarray(function.formula(x, False)))[0])

@@ -1,11 +1,13 @@
-"""The page: the test functions, or the user's own, inserted into the files of `page/`."""
+"""The page: the files of `page/` with the test functions, or the user's own, inserted."""
 
 from __future__ import annotations
 
 import html
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,16 @@ from .._tools.files import write_whole
 from .._tools.version import version
 from ..functions import Function, functions
 from ..functions.table1 import TABLE_1
-from ._bundle import bundle, read
 from ._formulas import formula
 from ._sample import Floats, sampled
 
-YOURS = "yours"
-"""The page's key for the user's function."""
+YOURS = "yours"  # the page's key for the user's function
+
+_MODULES = (
+    "vectors", "jets", "expression", "spline", "run", "suggest", "settings", "artificial", "landscape",
+    "scene", "chart", "verdict", "pictures", "controls", "app",
+)  # fmt: skip
+"""The page's scripts in the order of their imports; no two declare the same name."""
 
 
 def explore(
@@ -47,18 +53,10 @@ def explore(
         box: the page then minimises the cubic spline through its values.
     bounds : one or two rows (low, high), optional
         The box to show. By default that of the test function; required for your own function.
-    out : path
-        The file to write, atomically.
     samples : int
         The number of sample points per variable for your own function.
-    home : str, optional
-        URL of the documentation, relative to the page, which then links to it and to its report.
-    report : str, optional
-        URL of the page written by `steepen.paper.reproduce`, to link to.
-
-    Returns
-    -------
-    Path
+    home, report : str, optional
+        URLs of the documentation and of the page written by `steepen.paper.reproduce`, to link to.
 
     Examples
     --------
@@ -76,19 +74,13 @@ def explore(
         if fun in functions and fun not in entries:
             raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
-    elif isinstance(fun, Function):
-        first = YOURS
-        try:
-            entries = {first: _known(fun, "given")} | entries
-        except NotImplementedError as error:
-            raise ValueError(f"fun: {error}; pass a plain callable to sample it") from error
     else:
-        first = YOURS
-        entries = {first: _given(fun, bounds, samples)} | entries
+        first, known = YOURS, isinstance(fun, Function)
+        entries = {first: _known(fun, "given") if known else _sampled(fun, bounds, samples)} | entries
     if bounds is not None:
         entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     script = (
-        f"{bundle()}const functions = {_literal(entries)};\n"
+        f"{_script()}const functions = {_literal(entries)};\n"
         "for (const one of Object.values(functions)) {\n"
         "  Object.assign(one, (one.formula ? compiled : spline)(one));\n"
         "}\n"
@@ -96,13 +88,24 @@ def explore(
         "window.steepen = { functions, ...shared }; // for the console\n"
         f"start(functions, {_literal(first)});"
     )
-    links = _links(home, report)
-    parts = {"style": read("style.css"), "version": version(), "links": links, "script": script}
-    page = read("index.html")
+    parts = {
+        "style": _read("style.css"), "version": version(), "links": _links(home, report), "script": script
+    }  # fmt: skip
+    page = _read("index.html")
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
     write_whole(path, lambda file: file.write(page.encode()))
     return path
+
+
+def _read(name: str) -> str:
+    return (files("steepen.explorer") / "page" / name).read_text("utf-8")
+
+
+def _script() -> str:
+    """Return the modules as one script: a page opened without a server cannot import other files."""
+    sources = "\n".join(_read(f"{name}.js") for name in _MODULES)
+    return re.sub(r"^import .*\n|^export ", "", sources, flags=re.MULTILINE)
 
 
 def _links(home: str | None, report: str | None) -> str:
@@ -119,57 +122,54 @@ def _links(home: str | None, report: str | None) -> str:
 
 
 def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the test functions defined in two variables, and then those defined in one."""
+    """Yield the test functions of two variables, and then those of one."""
     for n in (2, 1):
         for name, fun in functions.items():
             try:
                 entry = _known(fun.at(n), fun.group)
-            except ValueError:  # it does not exist for this n
+            except ValueError:  # not defined for this n
                 continue
             if n == 1 and fun.n != 1:
-                yield f"{name}-1d", entry | {"title": f"{fun.title}, one variable"}
-            else:
-                yield name, entry
+                name, entry["title"] = f"{name}-1d", f"{fun.title}, one variable"
+            yield name, entry
 
 
 def _known(fun: Function, group: str) -> dict[str, Any]:
     if fun.n > 2:
         raise ValueError(f"fun: expected a function of one or two variables, got {fun!r}")
+    try:
+        text = formula(fun)
+    except NotImplementedError as error:
+        raise ValueError(f"fun: {error}; pass a plain callable to sample it") from error
     entry: dict[str, Any] = {
         "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
-        "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": formula(fun),
+        "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": text,
     }  # fmt: skip
     used = TABLE_1.get(fun.name)
     if used is not None and len(used.start) == fun.n:
-        entry["paper"] = {"start": used.start, "lam": used.lam[0], "step": used.step, "r": used.r}
+        entry["paper"] = {"start": used.start, "lam": used.lams[0], "step": used.step, "r": used.r}
     return entry
 
 
-def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
+def _sampled(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
     if not callable(fun):
         raise TypeError(f"fun: expected a name, a Function or a callable, got {fun!r}")
     if bounds is None:
         raise ValueError("bounds: expected the box in which to sample fun, got None")
-    box = _box(bounds, None)
+    box, name = _box(bounds, None), getattr(fun, "__name__", "<lambda>")
     whole("samples", samples, 4)
     return {
-        "title": _title(fun), "group": "given", "n": len(box),
+        "title": "your function" if name == "<lambda>" else name, "group": "given", "n": len(box),
         "bounds": box.tolist(), "minima": [], "fmin": None, "samples": samples,
         "coefficients": sampled(fun, box, samples).ravel().tolist(),
     }  # fmt: skip
 
 
-def _title(fun: Any) -> str:
-    name = getattr(fun, "__name__", "<lambda>")
-    return "your function" if name == "<lambda>" else name
-
-
 def _box(bounds: ArrayLike, n: int | None) -> Floats:
     expected = f"{'one or two rows' if n is None else f'{n} row' + 's' * (n > 1)} (low, high) with low < high"
     box = floats("bounds", bounds, expected)
-    if box.ndim != 2 or box.shape[1] != 2 or len(box) not in ((1, 2) if n is None else (n,)):
-        raise ValueError(f"bounds: expected {expected}, got {bounds!r}")
-    if not np.all(box[:, 0] < box[:, 1]):
+    right = box.ndim == 2 and box.shape[1] == 2 and len(box) in ((1, 2) if n is None else (n,))
+    if not (right and np.all(box[:, 0] < box[:, 1])):
         raise ValueError(f"bounds: expected {expected}, got {bounds!r}")
     return box
 

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def sampled(fun: Callable[[Floats], Any], box: Floats, samples: int) -> Floats:
-    """Return the coefficients of the cubic B-splines through fun's values, `samples` + 2 per variable.
+    """Return the coefficients of the cubic spline through fun's values, `samples` + 2 per variable.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def sampled(fun: Callable[[Floats], Any], box: Floats, samples: int) -> Floats:
     for place in np.ndindex(values.shape):
         x: Floats = np.array([side[i] for side, i in zip(sides, place, strict=True)])
         values[place] = _value(fun(x.copy()), x)
-    # the spline meets every value; at both ends its third derivative is continuous ("not a knot")
+    # the spline interpolates the values; its third derivative is continuous at the knots next to the ends
     system = np.zeros((samples + 2, samples + 2))
     system[0, :5] = system[-1, -5:] = 1, -4, 6, -4, 1
     for row in range(samples):

@@ -1,6 +1,6 @@
 """The test functions of the SFU Virtual Library of Simulation Experiments, as a mapping.
 
-The module itself maps a name to its `Function`; iteration follows the library's groups.
+The module itself maps names to `Function` objects, in the order of the library's groups.
 
 Examples
 --------
@@ -28,7 +28,7 @@ from ._quadratic import paper_quadratic, quadratic
 __all__ = ["Function", "functions", "quadratic"]
 
 _GROUPS = ("many local minima", "bowl-shaped", "plate-shaped", "valley-shaped", "steep ridges/drops", "other")
-# the three modules enter their functions
+# CATALOGUE is filled by the three modules imported above
 _BY_NAME = {f.name: f for f in sorted(CATALOGUE.values(), key=lambda f: _GROUPS.index(f.group))}
 _BY_NAME["quadratic"] = paper_quadratic(10)
 
@@ -44,7 +44,7 @@ class _Catalogue(ModuleType, Mapping[str, Function]):
         return id(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return import_module, (self.__name__,)  # a function that names the module can go to another process
+        return import_module, (self.__name__,)  # so that functions that refer to it can be pickled
 
     def __getitem__(self, name: str) -> Function:
         if name in _BY_NAME:

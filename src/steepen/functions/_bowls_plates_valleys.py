@@ -43,9 +43,8 @@ def bohachevsky_3(x: Array, slope: bool) -> Any:
     return x1 * x1 + 2 * x2 * x2 + 0.6 * s * s
 
 
-# With β = 10: squares of the weighted sums of x_jⁱ − (1/j)ⁱ, weights j + β. In the plane the two conditions
-# are a line and an ellipse, which meet twice. Beyond it the designed minimiser has companions too, whose
-# number grows with n: not listed.
+# With β = 10. For n = 2 the two conditions are a line and an ellipse, which meet twice. For n > 2 there are
+# further minimisers too, more with larger n: not listed.
 def _perm_0_minima(n: int) -> Any:
     return [(1.0, 0.5), (11 / 23, 45 / 46)] if n == 2 else 1 / np.arange(1.0, n + 1)
 

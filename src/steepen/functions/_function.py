@@ -15,8 +15,8 @@ from ._numerics import Array, points
 Formula = Callable[[Array, bool], Any]
 Sized = ArrayLike | Callable[[int], ArrayLike]
 
-# Length of the complex step, for a direction of unit size: its square is lost next to 1, and
-# products of a few of them stay far above the underflow threshold.
+# The complex step for a direction of unit size: its square is lost next to 1, and products of a few do not
+# underflow.
 _STEP = 2.0**-100
 
 
@@ -29,9 +29,9 @@ class Function:
         The key in `steepen.functions`, the printed name, and the group of the SFU library.
     formula : callable
         ``formula(x, slope)`` for x of shape (n, ...), coordinates first: returns the value or, if `slope` is
-        true, the gradient, as an array or a tuple of components. It must be analytic on either side of any
-        kink: second derivatives are complex-step derivatives of the gradient, exact to rounding. At a kink
-        the derivative of the kinked term is taken as zero.
+        true, the gradient, as an array or a tuple of components. Second derivatives are complex-step
+        derivatives of the gradient, so it must be analytic on either side of any kink; at a kink the
+        derivative of the kinked term is taken as zero.
     n, bounds : int, array_like
         The dimension, and the usual search box: (low, high), or one (low, high) row per coordinate.
     minima, fmin : array_like, float
@@ -50,10 +50,12 @@ class Function:
     [[-3.142, 12.275], [3.142, 2.275], [9.425, 2.475]]
     >>> f([[0.0, 0.0], [1.0, 2.0]]).round(3).tolist()
     [55.602, 21.628]
+    >>> st.functions["rosenbrock"].at(n=3).grad([1.0, 1.0, 2.0]).tolist()
+    [0.0, -400.0, 200.0]
     """
 
     def __init__(
-        self, name: str, title: str, group: str, formula: Formula, n: int, bounds: ArrayLike,
+        self, name: str, title: str, group: str, formula: Formula, *, n: int, bounds: ArrayLike,
         minima: ArrayLike, fmin: float, resize: Callable[[int], Function] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.title, self.group, self.formula, self.n = name, title, group, formula, n
@@ -68,14 +70,7 @@ class Function:
         return self._resize is not None
 
     def at(self, n: int) -> Function:
-        """Return the function in dimension n.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> st.functions["trid"].at(n=6).fmin
-        -50.0
-        """
+        """Return the function in dimension n."""
         n = index(n)
         if n == self.n:
             return self
@@ -90,14 +85,7 @@ class Function:
         return self.formula(points("X", X, self.name, self.n).T, False).T
 
     def grad(self, X: ArrayLike) -> Array:
-        """Return the gradients at X, in the shape, precision and memory layout of X.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> st.functions["sphere"].grad([3.0, -1.0]).tolist()
-        [6.0, -2.0]
-        """
+        """Return the gradients at X, in the shape, precision and memory layout of X."""
         x = points("X", X, self.name, self.n)
         g, slope = np.empty_like(x), self.formula(x.T, True)
         if isinstance(slope, tuple):
@@ -108,33 +96,19 @@ class Function:
         return g
 
     def hvp(self, X: ArrayLike, V: ArrayLike) -> Array:
-        """Return the products of the Hessians at X with the directions V, which broadcast against X.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> st.functions["rosenbrock"].hvp([1.0, 1.0], [1.0, 0.0]).tolist()
-        [802.0, -400.0]
-        """
+        """Return the products of the Hessians at X with the directions V, which broadcast against X."""
         x, v = points("X", X, self.name, self.n), points("V", V, self.name, self.n)
         for argument, array in (("X", x), ("V", v)):
             if array.dtype.kind == "c":
                 raise TypeError(f"{argument}: {self.name} has second derivatives only at real points")
         size = np.abs(v).max(axis=-1, keepdims=True)
         size = np.where(size == 0, 1.0, size)
-        # A complex128 step also lifts float32 input to double: complex64 has no room for it.
+        # complex128 also for float32 input: in complex64 the step would underflow
         tilted = self.grad(x + np.complex128(1j * _STEP) * (v / size))
         return (np.imag(tilted) / _STEP * size).astype(x.dtype, copy=False)
 
     def hess(self, X: ArrayLike) -> Array:
-        """Return the Hessians at X, symmetric, of shape (..., n, n).
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> st.functions["rosenbrock"].hess([1.0, 1.0]).tolist()
-        [[802.0, -400.0], [-400.0, 200.0]]
-        """
+        """Return the Hessians at X, symmetric, of shape (..., n, n)."""
         x = points("X", X, self.name, self.n)
         rows = self.hvp(x[..., None, :], np.eye(self.n))
         return (rows + rows.swapaxes(-1, -2)) / 2
@@ -150,7 +124,10 @@ def _read_only(values: Array, shape: tuple[int, int]) -> Array:
     return array
 
 
-_MADE: dict[str, Callable[[int], Function]] = {}
+CATALOGUE: dict[str, Function] = {}
+"""The registered functions, each in its usual dimension."""
+
+_MAKERS: dict[str, Callable[[int], Function]] = {}
 
 
 def entry(
@@ -159,8 +136,8 @@ def entry(
 ) -> Callable[[Formula], Formula]:  # fmt: skip
     """Register a formula in the catalogue, under its own name or another.
 
-    Bounds, minima and fmin are as in `Function`, or functions of n; `any_n` if it is defined in dimensions
-    other than n, at least `least` and multiples of `fold`.
+    Bounds, minima and fmin are as in `Function`, or functions of n. With `any_n` the function is defined in
+    all dimensions that are at least `least` and multiples of `fold`.
     """
 
     def enter(formula: Formula) -> Formula:
@@ -171,22 +148,17 @@ def entry(
                 raise ValueError(
                     f"n: {key} needs {f'a multiple of {fold}' if fold > 1 else f'n >= {least}'}, got {n}"
                 )
-            own: Any = (value(n) if callable(value) else value for value in (bounds, minima, fmin))
-            return Function(
-                key, title, group, formula, n, *own, resize=partial(sized, key) if any_n else None
-            )
+            given: Any = {"bounds": bounds, "minima": minima, "fmin": fmin}
+            own = {part: value(n) if callable(value) else value for part, value in given.items()}
+            resize = partial(_resized, key) if any_n else None
+            return Function(key, title, group, formula, n=n, resize=resize, **own)
 
-        _MADE[key] = make
+        _MAKERS[key] = make
         CATALOGUE[key] = make(n)
         return formula
 
     return enter
 
 
-CATALOGUE: dict[str, Function] = {}
-"""The registered functions, each in its usual dimension."""
-
-
-def sized(name: str, n: int) -> Function:
-    """Return a function of the catalogue in dimension n."""
-    return _MADE[name](n)
+def _resized(name: str, n: int) -> Function:  # a module's function, so that a Function can be pickled
+    return _MAKERS[name](n)

@@ -1,7 +1,7 @@
 """The functions with many local minima.
 
-Some have kinks, where the argument of |·| is zero; the derivative of that term is taken as zero there,
-The sign of a product is taken factor by factor, so that a complex step from a kink stays on it.
+At a kink, where the argument of |·| is zero, the derivative of that term is taken as zero. The sign of a
+product is taken factor by factor, so that a complex step from a kink stays on it.
 """
 
 from collections.abc import Callable
@@ -184,10 +184,9 @@ def rastrigin(x: Array, slope: bool) -> Any:
 
 
 def schaffer(x: Array, wave: Wave, wave_slope: Wave | None = None) -> Any:
-    """Schaffer 2 and 4: ½ + (w(a) − ½)/b² with a = x1² − x2² and b = 1 + (x1² + x2²)/1000.
+    """Return ½ + (w(a) − ½)/b² with a = x1² − x2² and b = 1 + (x1² + x2²)/1000: Schaffer 2 and 4.
 
-    The two halves are combined into b² − 1 to avoid cancellation at the origin. The |a| of Schaffer 4 is
-    left out: its w is even.
+    The halves are combined, so that nothing cancels at the origin. Schaffer 4 has |a|, but its w is even.
     """
     x1, x2 = x
     a, small = (x1 - x2) * (x1 + x2), (x1 * x1 + x2 * x2) / 1000

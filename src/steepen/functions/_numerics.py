@@ -1,4 +1,4 @@
-"""Small helpers of the test functions: complex-safe, precision-keeping, coordinates first."""
+"""Helpers for formulas, which must accept complex points and keep the precision; coordinates are first."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 
 total = np.add.reduce
-"""Sum over the first axis: `np.sum(..., axis=0)` with less overhead on one point."""
+"""Sum over the first axis, with less overhead than `np.sum`."""
 
 
 def sign(t: Any) -> Any:
@@ -18,29 +18,17 @@ def sign(t: Any) -> Any:
 
 
 def absolute(t: Any) -> Any:
-    """Return |t|, continued analytically on either side of the kink; flat on the kink itself.
-
-    Examples
-    --------
-    >>> absolute(np.array([-2 + 1j, 3 + 1j])).tolist()
-    [(2-1j), (3+1j)]
-    """
+    """Return |t|, continued analytically on either side of the kink; flat on the kink itself."""
     return t * sign(t)
 
 
 def nonzero(t: Any) -> Any:
-    """Return t with ones in place of zeros: a safe divisor for terms that vanish only at a kink."""
+    """Return t with ones in place of zeros, as a divisor of terms that vanish there."""
     return t + (t == 0)
 
 
 def spread(values: Array, coordinate: Any) -> Array:
-    """Return constants in a coordinate's precision, with an axis added for each of its axes.
-
-    Examples
-    --------
-    >>> spread(np.arange(3.0), np.zeros((4, 5), np.float32)).shape
-    (3, 1, 1)
-    """
+    """Return constants in a coordinate's precision, with a trailing axis for each of its axes."""
     constants = values.astype(coordinate.real.dtype, copy=False)
     return constants.reshape(values.shape + (1,) * coordinate.ndim)
 
@@ -51,10 +39,7 @@ def indices(x: Array) -> Array:
 
 
 def perm(x: Array, inner: Any, weights: Iterable[Any], targets: Iterable[Any], slope: bool) -> Any:
-    """Return the squares of the sums of w_j·((x_j/c_j)ⁱ − t_j) over i = 1, …, n, with w and t for each i.
-
-    Both Perm functions have this form; c is `inner`.
-    """
+    """Return Σᵢ(Σⱼ wᵢⱼ((xⱼ/cⱼ)ⁱ − tᵢⱼ))², the form of both Perm functions; c is `inner`."""
     power, value, g = np.ones_like(indices(x)), 0.0, 0.0
     for i, (weight, target) in enumerate(zip(weights, targets, strict=True), 1):
         rise, power = i * power / inner, power * (x / inner)

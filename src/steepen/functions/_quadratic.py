@@ -19,17 +19,8 @@ def _formula(Q: Array, b: Array, x: Any, slope: bool) -> Any:
 def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
     """Return the strongly convex quadratic ½xᵀQx − bᵀx.
 
-    Parameters
-    ----------
-    Q : array_like, shape (n, n)
-        A symmetric positive definite matrix.
-    b : array_like, shape (n,), optional
-        The linear term; zero by default.
-
-    Returns
-    -------
-    Function
-        Its bounds are a box of half-width 10 around the minimiser Q⁻¹b.
+    Q is symmetric and positive definite, and b is zero by default. The bounds of the function are a box of
+    half-width 10 around the minimiser Q⁻¹b.
 
     Examples
     --------
@@ -59,12 +50,12 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
 def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Function:
     bounds, fmin = np.stack([minimiser - 10, minimiser + 10], axis=-1), -float(b @ minimiser) / 2
     formula = partial(_formula, Q, b)
-    return Function("quadratic", "Quadratic", "bowl-shaped", formula, len(b), bounds, minimiser, fmin=fmin,
-                    resize=resize)  # fmt: skip
+    return Function("quadratic", "Quadratic", "bowl-shaped", formula, n=len(b), bounds=bounds,
+                    minima=minimiser, fmin=fmin, resize=resize)  # fmt: skip
 
 
 def paper_quadratic(n: int) -> Function:
-    """Return the paper's quadratic: it prints no matrix, and these eigenvalues reproduce its first steps."""
+    """Return the paper's quadratic: the paper prints no matrix, but this one reproduces its first steps."""
     places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
     matrix = np.diag(9.90745113 + 0.89965944 * places)
     return _function(matrix, np.zeros(n), np.zeros(n), paper_quadratic)

@@ -1,19 +1,13 @@
 """Reproduction of the paper: its table, figures and theory, each compared with the printed values.
 
-`reproduce` runs it all and writes a page; `steepen reproduce` is the same from the command line. Every item
-is a record in `ITEMS` with a `run()` of its own; `steepen.paper.egr` holds the experiments on explicit
-gradient regularisation.
-
-Examples
---------
->>> from steepen.paper import ITEMS
->>> ITEMS["table1"].section
-'Section 4'
+`reproduce` runs all items and writes a page, as the command `steepen reproduce` does; `ITEMS` has them one by
+one. `steepen.paper.egr` has the experiments on explicit gradient regularisation, and `steepen.paper.recover`
+finds the settings that the paper leaves out.
 """
 
 from __future__ import annotations
 
 from ._items import Claim, Report
-from .reproduce import ITEMS, reproduce
+from ._reproduce import ITEMS, reproduce
 
 __all__ = ["ITEMS", "Claim", "Report", "reproduce"]

@@ -1,36 +1,36 @@
-"""What an item of the paper is, and what it yields: claims beside our numbers, tables, pictures, traces."""
+"""An item of the paper and what its run returns: claims beside our numbers, tables, pictures, traces."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from string import Formatter
 from typing import Any, Literal, NamedTuple
 
 from .._core.trace import Trace
 
 Basis = Literal["printed", "recovered", "chosen", "alt text", "ours"]
-Known = Literal["limit"]
 
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
-"""The words of the page: its lead, its parts, what each item is about and found, captions, the errata."""
+"""The text of the page: its lead, its parts, the errata, and of each item what it is about, its claims,
+findings and captions."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement, of the paper or about it, and what our runs make of it.
+    """A statement of the paper, or about it, and what our runs say.
 
     Parameters
     ----------
-    text : what is claimed, in a few words
+    text : the claim in a few words
     paper, ours : the paper's words, “quoted”, or its figure; and ours
     agrees : whether they agree
-    basis : what the comparison rests on: what the paper prints (or a statement about all functions),
-        settings "recovered" from its numbers, or settings "chosen" by us to show what it describes; or only
-        the "alt text" of a figure in the paper's source, which is not printed. What the paper does not say
-        is "ours": a question about it that we add
-    known : why they are known not to agree: a "limit" that we found
+    basis : what the comparison rests on: the paper as "printed", settings "recovered" from its numbers,
+        settings "chosen" by us, or the "alt text" of a figure, which is in the paper's source only; "ours"
+        if the paper does not make the claim
+    known : "limit" if it is known not to hold
 
     Examples
     --------
@@ -44,29 +44,29 @@ class Claim:
     ours: str
     agrees: bool
     basis: Basis = "printed"
-    known: Known | None = None
+    known: Literal["limit"] | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether this is what we expect: agreement, or a disagreement that is known."""
+        """Whether it came out as expected: agreement, or a known limit."""
         return self.agrees == (self.known is None)
 
     @property
     def said(self) -> str:
-        """The paper's words or figure; marked where only an alternative text has them, or we do."""
+        """The paper's words or figure, marked if they are an alternative text's or ours."""
         mark = {"alt text": "(alt text)", "ours": "(ours)"}.get(self.basis, "")
         return f"{self.paper} {mark}".strip()
 
     @property
     def verdict(self) -> str:
-        """How it came out, in a word; in capitals if it should have come out otherwise."""
+        """The outcome in a word or two; in capitals if it was not expected."""
         if self.agrees:
             return "agrees" if self.known is None else "AGREES?"
         return "DIFFERS" if self.known is None else "does not hold"
 
 
 class Table(NamedTuple):
-    """A table, ready for CSV and for the page."""
+    """A table for CSV and for the page."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -74,7 +74,7 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A matplotlib Figure and the sentence under it."""
+    """A matplotlib Figure and its caption."""
 
     figure: Any
     caption: str = ""
@@ -82,10 +82,9 @@ class Picture(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Everything an item yields; every name in it starts with the name of the item.
+    """What the run of an item returns; every name in it starts with the item's.
 
-    `found` is what the page says that we found, the most important first; `notes` are for who looks closer.
-    In both, «guillemets» are around a term where it is defined.
+    `found` is shown on the page, the most important first; `notes` are in its folded part.
     """
 
     claims: list[Claim] = field(default_factory=list[Claim])
@@ -97,24 +96,9 @@ class Outcome:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
 
-    def told(self, item: str, **values: Any) -> Outcome:
-        """Return it with page.toml's words about the item, the settings and these values filled in."""
-        words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **self.settings, **values}
-
-        def fill(text: str) -> str:
-            return text.format_map(values)
-
-        return replace(
-            self,
-            found=[fill(text) for text in words["found"]],
-            notes=[fill(text) for text in words.get("notes", ())],
-            tables={n: t._replace(caption=fill(words["tables"][n])) for n, t in self.tables.items()},
-            pictures={n: p._replace(caption=fill(words["pictures"][n])) for n, p in self.pictures.items()},
-        )
-
 
 class Item(NamedTuple):
-    """One item of the paper: what it says there, why that matters, and what runs it."""
+    """An item of the paper: what the paper says, why it matters, and the function that runs it."""
 
     name: str
     title: str
@@ -126,7 +110,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What `reproduce` returns: the folder, and what each item yielded, in the paper's order.
+    """The result of `reproduce`: the folder, and the outcome of each item in the paper's order.
 
     Examples
     --------
@@ -154,14 +138,60 @@ class Report:
 
 
 def readable(value: float, form: str = ".4g") -> str:
-    """Write a number for a reader, with a proper minus sign."""
+    """Return a number as text, with a proper minus sign."""
     text = f"{value:{form}}".replace("-", "−")
     return "0" if value == 0 and "e" in text else text
 
 
-def resting_on(basis: Basis, claims: Iterable[Claim]) -> list[Claim]:
-    """Return the claims with this basis, but for those that are ours or an alternative text's alone."""
-    return [replace(claim, basis=basis) if claim.basis == "printed" else claim for claim in claims]
+class _Readable(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        number = isinstance(value, int | float)  # NumPy's float64 is a float
+        return readable(value, format_spec) if number else format(value, format_spec)
+
+
+def _fill(text: str, values: Mapping[str, Any]) -> str:
+    return _Readable().vformat(text, (), values)
+
+
+def claim(item: str, name: str, agrees: Any, **values: Any) -> Claim:
+    """Return a claim with page.toml's text, with these values filled in.
+
+    Its `otherwise`, if it has one, takes the place of `ours` where the claim does not agree.
+    """
+    words = WORDS["items"][item]
+    said: dict[str, str] = {"paper": "", "known": None, "basis": words.get("basis", "printed")}
+    said |= words["claims"][name]
+    ours = said["ours"] if agrees else said.get("otherwise", said["ours"])
+    text, paper, ours = (_fill(part, values) for part in (said["text"], said["paper"], ours))
+    return Claim(text, paper, ours, bool(agrees), said["basis"], said["known"])  # pyright: ignore
+
+
+def outcome(
+    item: str,
+    *,
+    claims: list[Claim],
+    tables: Mapping[str, Table | list[Any]],
+    pictures: Mapping[str, Any] | None = None,
+    traces: Mapping[str, Trace] | None = None,
+    settings: Mapping[str, Any],
+    **values: Any,
+) -> Outcome:
+    """Return an outcome with page.toml's text for the item, with the settings and these values filled in.
+
+    A table is given by its rows if page.toml has its columns; a picture by its figure.
+    """
+    words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **settings, **values}
+    made = Outcome(claims, traces=dict(traces or {}), settings=dict(settings))
+    made.found, made.notes = (
+        [_fill(text, values) for text in words.get(part, ())] for part in ("found", "notes")
+    )
+    for name, given in tables.items():
+        columns, rows = given[:2] if isinstance(given, Table) else (words["columns"][name], given)
+        columns = tuple(_fill(column, values) for column in columns)
+        made.tables[name] = Table(columns, rows, _fill(words["tables"][name], values))
+    for name, figure in (pictures or {}).items():
+        made.pictures[name] = Picture(figure, _fill(words["pictures"][name], values))
+    return made
 
 
 _BASES = {
@@ -174,7 +204,7 @@ _BASES = {
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """Count the claims that agree, those that rest on settings of ours apart."""
+    """Count the claims that agree, by basis."""
     groups: dict[str, list[bool]] = {basis: [] for basis in _BASES}
     for claim in claims:
         groups[claim.basis].append(claim.agrees)

@@ -17,9 +17,9 @@ Floats = NDArray[np.float64]
 
 
 def minimize(fun: Any, x0: Any, **settings: Any) -> Result:
-    """Run a method, whatever the gradient norm; an interrupt of one run is one of the whole job."""
+    """Run a method without a gradient tolerance; an interrupt of one run ends the whole job."""
     settings = {"gtol": 0.0, **settings}
-    with np.errstate(all="ignore"):  # a long step overflows, and its run ends there
+    with np.errstate(all="ignore"):  # a step that is too long overflows, and ends its run
         result = run(fun, x0, **settings)
     if np.any(result.status == Status.INTERRUPTED):
         raise KeyboardInterrupt
@@ -32,17 +32,17 @@ def trace(result: Result) -> Trace:
 
 
 def path(result: Result) -> Floats:
-    """Return the points of a run that kept them."""
+    """Return the iterates of a run with `trace="x"`."""
     return cast(Floats, trace(result).x)
 
 
 def in_the_plane(*names: str) -> tuple[Function, ...]:
-    """Return the named functions, of two variables."""
+    """Return these functions in two variables."""
     return tuple(functions[name].at(n=2) if functions[name].any_n else functions[name] for name in names)
 
 
 def turned_quadratic(rng: np.random.Generator, eigenvalues: Floats) -> tuple[Function, Floats]:
-    """Return a quadratic with a random linear term and these eigenvalues in a random basis, and the basis."""
+    """Return a quadratic with these eigenvalues, a random basis and linear term; and the basis."""
     n = len(eigenvalues)
     basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
     return quadratic(basis @ np.diag(eigenvalues) @ basis.T, b=rng.standard_normal(n)), basis

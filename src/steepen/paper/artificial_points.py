@@ -1,8 +1,9 @@
-"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; how flat the minima are."""
+"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; the flatness of minima."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
-from ._items import Claim, Outcome, Picture, Table, resting_on
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
@@ -21,17 +22,17 @@ LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # of the runs on the pits
 DIMENSIONS = (1, 2, 4, 8, 16)
 
 WAYS = {"GD": "on f", "EGR": "on g", "CGD": "with the guard", "CGD, another λ": "where p vanishes"}
-"""Who goes down, and how."""
+"""The four descents, as `egr.WAYS`, but with a perturbed λ as the last."""
 
 PLANE: tuple[tuple[Function, float, tuple[float, float] | None], ...] = (
     (functions["styblinski-tang"].at(n=2), 0.05, (-4.0, 4.0)),
     (functions["six-hump-camel"], 0.2, None),
 )
-"""Where all stationary points of g are looked for: f, λ, and the side of a square if not f's own box."""
+"""Where all stationary points of g are searched for: f, λ, and a square (low, high) if not f's own box."""
 
 
 def ends(n: int, way: str) -> dict[str, int]:
-    """Return at which kinds of point the runs in n dimensions end."""
+    """Count the kinds of points at which the runs in n dimensions end."""
     f = pits(n)
     starts = np.random.default_rng(n).uniform(-4.5, 4.5, (STARTS, n))
     penalty: dict[str, Any] = {"method": "gd"}
@@ -43,7 +44,7 @@ def ends(n: int, way: str) -> dict[str, int]:
 
 
 def run() -> Outcome:
-    """Find all stationary points of g in the plane, and send runs down in up to 16 dimensions."""
+    """Find all stationary points of g in the plane, and run all descents in up to 16 dimensions."""
     plane = [_in_the_plane(f, lam, side) for f, lam, side in PLANE]
     separable, lam, side = PLANE[0]
     line = stationary_points(separable.at(n=1), lam, side or (-5.0, 5.0))
@@ -58,51 +59,37 @@ def run() -> Outcome:
     }  # fmt: skip
     astray = {way: [STARTS - counts[n, way][0] for n in DIMENSIONS] for way in WAYS}
     last, cgd, on_g, other = DIMENSIONS[-1], astray["CGD"], astray["EGR"], sum(astray["CGD, another λ"])
-    return Outcome(
+    says = partial(claim, "artificial-points")
+    return outcome(
+        "artificial-points",
         claims=[
-            Claim("in the plane too, every stationary point of g is (a) one of f or (b) artificial",
-                  "“one of the following is true”",
-                  "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
-                  all(own + new == both > 0 and new > 0 and off < 1e-5
-                      for _, _, both, own, new, off in plane)),
-            *resting_on("chosen", [
-                Claim(f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
-                      "“helps us to avoid stopping”",
-                      f"{cgd[0]} of {STARTS} runs do not get to a minimum for n = 1, {cgd[-1]} for "
-                      f"n = {last}; on g alone {on_g[0]} and {on_g[-1]}", cgd[-1] < STARTS / 2,
-                      known="limit"),
-                Claim("a perturbed λ then descends further, to a minimum",
-                      "“results in the iterate to descend further”",
-                      f"{other} of {STARTS * len(DIMENSIONS)} runs do not get to one", other == 0),
-            ]),
+            says("two-cases", all(own + new == both > 0 and new > 0 and off < 1e-5
+                                  for _, _, both, own, new, off in plane),
+                 points="; ".join(f"{name}: {both} are {own} and {new}"
+                                  for name, _, both, own, new, _ in plane)),
+            says("guard", cgd[-1] < STARTS / 2, last=last, starts=STARTS, cgd=(cgd[0], cgd[-1]),
+                 egr=(on_g[0], on_g[-1])),
+            says("another-lam", other == 0, other=other, runs=STARTS * len(DIMENSIONS)),
         ],
         tables={
-            "artificial-points-plane": Table(
-                ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                plane,
-            ),
-            "artificial-points-many": Table(
-                ("n", "stationary points of f", "artificial", "share"),
-                [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
-            ),
-            "artificial-points": Table(
-                ("n", "way", "minimum", "artificial", "other"),
-                [(*key, *count) for key, count in counts.items()],
-            ),
+            "artificial-points-plane": plane,
+            "artificial-points-many": [
+                (n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS
+            ],
+            "artificial-points": [(*key, *count) for key, count in counts.items()],
         },
-        pictures={"artificial-points": Picture(_draw(astray))},
+        pictures={"artificial-points": _draw(astray)},
         settings={
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
-    ).told(
-        "artificial-points", title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
+        title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
         in_plane=share[2], at_last=share[last],
     )  # fmt: skip
 
 
 def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> tuple[Any, ...]:
-    """Return a row: stationary points of g, those of f, artificial ones, and how far off the lemma is."""
+    """Return a row: the number of stationary points of g, of f, artificial ones, and the lemma's residual."""
     g, shifts = Penalised(f, lam), 1e-5 * np.eye(2)
 
     def slope(x: Floats) -> Floats:  # from values of g alone
@@ -204,30 +191,24 @@ def flat_minima() -> Outcome:
         Pairs(*np.sum([of[way] for of in made.values()], axis=0).tolist())
         for way in ("CGD", "GD, longer step")
     )
-    return Outcome(
-        claims=resting_on("chosen", [
-            Claim(f"CGD ends at a flatter minimum than GD ({len(SEVERAL)} functions, same starts and α)",
-                  "“We believe […] the ability to find flatter minima”",
-                  f"flatter in {cgd.flatter} of {cgd.minima} runs, sharper in {cgd.sharper}, the same in "
-                  f"{cgd.same}", cgd.flatter > cgd.minima / 2, known="limit"),
-            Claim("where it is another minimum, it is a flatter one at least twice as often as a sharper one",
-                  "", f"{cgd.flatter} against {cgd.sharper}", cgd.flatter > 2 * cgd.sharper, "ours"),
-            Claim("more often than a longer step of GD, α(1 + 2λL), does", "",
-                  f"flatter in {cgd.odds:.0%} of the runs that end elsewhere, against {longer.odds:.0%}",
-                  cgd.odds > longer.odds, "ours"),
-        ]),
+    says = partial(claim, "flat-minima")
+    return outcome(
+        "flat-minima",
+        claims=[
+            says("flatter", cgd.flatter > cgd.minima / 2, functions=len(SEVERAL), cgd=cgd),
+            says("twice", cgd.flatter > 2 * cgd.sharper, cgd=cgd),
+            says("longer-step", cgd.odds > longer.odds, cgd=cgd, longer=longer),
+        ],
         tables={
-            "flat-minima": Table(
-                ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),
-                [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()],
-            )
+            "flat-minima": [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()]
         },
-        pictures={"flat-minima": Picture(_draw_pairs(made))},
+        pictures={"flat-minima": _draw_pairs(made)},
         settings={
             "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
             "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
         },
-    ).told("flat-minima", cgd=cgd, longer=longer)  # fmt: skip
+        cgd=cgd, longer=longer,
+    )  # fmt: skip
 
 
 def _size(value: float, _: object) -> str:

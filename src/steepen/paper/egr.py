@@ -1,9 +1,8 @@
-"""Explicit gradient regularisation (EGR) seen through CGD: its gain, where it goes astray, and two cures.
+"""Explicit gradient regularisation (EGR) seen through CGD: its gain, its traps, and two cures.
 
-EGR is plain descent on g = f + λ‖∇f‖². It steps over sharp minima, since a curvature h becomes h(1+2λh).
+EGR is gradient descent on g = f + λ‖∇f‖². It steps over sharp minima, since a curvature h becomes h(1+2λh).
 It can also stop where f does not: at artificial stationary points (Lemma 1), and at saddles and maxima of f
-that are minima of g. CGD's guard is one cure, an early switch to f itself the other; the guard has limits,
-shown here too. `fig_egr` draws and counts.
+that are minima of g. CGD's guard is one cure, with limits, and an early switch to f the other.
 
 Examples
 --------
@@ -27,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from .. import theory
 from .._core.result import Result
-from .._tools.check import number, one_of, whole
+from .._tools.check import one_of
 from ..budget import Budget
 from ..functions import Function, functions
 from ._runs import Floats, minimize
@@ -35,14 +34,14 @@ from ._runs import Floats, minimize
 Way = Literal["gd", "egr", "guard", "switch-off"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
-"""The ways down: GD on f; GD on g; CGD, whose guard looks at f; GD on g for b steps and then on f."""
+"""Four descents: GD on f; GD on g; CGD with its guard; GD on g for b steps and then on f."""
 
-SETTLED = 1e-3  # below this ‖∇f‖ a point counts as stationary; below this ‖∇g‖/‖∇f‖, as artificial
+SETTLED = 1e-3  # points with ‖∇f‖ below this count as stationary, with ‖∇g‖/‖∇f‖ below it as artificial
 
 
 @dataclass(frozen=True)
 class Penalised:
-    """g = f + λ‖∇f‖² as a function of its own, with its gradient ∇f + 2λH∇f."""
+    """g = f + λ‖∇f‖² as a function, with its gradient."""
 
     f: Function
     lam: float
@@ -58,26 +57,16 @@ class Penalised:
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
-    """Return the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g."""
-    number("h", h, "the curvature of a minimum, a positive number", above=0)
-    number("lam", lam, "a number, 0 or more", least=0)
+    """Return the largest stable step at a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g."""
     return 2 / float(theory.penalised_curvature(h, lam))
 
 
 class Minimum(NamedTuple):
-    """A minimum of f: where, how low, and its largest curvature."""
+    """A minimum of f, with its value and its largest curvature."""
 
     x: Floats
     f: float
     curvature: float
-
-
-def minimum_near(f: Function, x: ArrayLike) -> Minimum:
-    """Return the minimum of f that Newton's method finds from x; ValueError if it finds none."""
-    run = minimize(f, x, method="newton", step=1.0, budget=Budget(iters=50), gtol=1e-10, trace=False)
-    if not run.success or kind(f, run.x, lam=0.0) != "minimum":
-        raise ValueError(f"x: Newton's method finds no minimum of {f.name} from {x!r}")
-    return Minimum(run.x, float(run.fun), float(np.linalg.eigvalsh(f.hess(run.x))[-1]))
 
 
 # --- landscapes -----------------------------------------------------------------------------------
@@ -93,7 +82,7 @@ def _wells(x: Floats, slope: bool) -> Any:
 
 
 def two_wells(n: int = 1) -> Function:
-    """Return a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
+    """Return a bowl around its minimum (2, 0, …) with a sharp well near 0, which is a higher minimum.
 
     f = ½‖x − (2, 0, …)‖² − 1.2·exp(−‖x‖²/(2·0.25²)).
     """
@@ -105,9 +94,15 @@ def two_wells(n: int = 1) -> Function:
 
 
 def two_minima(n: int) -> tuple[Minimum, Minimum]:
-    """Return the sharp minimum of the two wells and the flat one."""
-    f, rest = two_wells(n), [0.0] * (n - 1)
-    return minimum_near(f, [0.1, *rest]), minimum_near(f, [2.1, *rest])
+    """Return the sharp minimum of the two wells and the flat one, found by Newton's method."""
+    f, budget = two_wells(n), Budget(iters=50)
+
+    def near(first: float) -> Minimum:
+        start = [first] + [0.0] * (n - 1)
+        x = minimize(f, start, method="newton", step=1.0, budget=budget, gtol=1e-10, trace=False).x
+        return Minimum(x, float(f(x)), float(np.linalg.eigvalsh(f.hess(x))[-1]))
+
+    return near(0.1), near(2.1)
 
 
 def _pit(x: Floats, slope: bool) -> Any:
@@ -119,8 +114,7 @@ def _pit(x: Floats, slope: bool) -> Any:
 def pit(n: int = 1) -> Function:
     """Return a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
 
-    At the pit's edge ‖∇f‖ grows, so the penalty is a wall there: outside of it g has a minimum that is no
-    stationary point of f.
+    At the pit's edge ‖∇f‖ is large, so that g has a wall there, and an artificial minimum outside it.
     """
     return Function(
         "pit", "Pit", "other", _pit, n=n, bounds=(-5.0, 5.0), minima=0.0,
@@ -134,7 +128,7 @@ def _pits(x: Floats, slope: bool) -> Any:
 
 
 def pits(n: int = 2) -> Function:
-    """Return the pit of one variable, summed over n of them: each can be caught by itself."""
+    """Return the sum of the pit of one variable over n variables, each of which can be trapped."""
     return Function(
         "pits", "Pits", "other", _pits, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=n * math.tanh(-2.0), resize=pits,
@@ -146,28 +140,21 @@ def pits(n: int = 2) -> Function:
 
 def descend(f: Function, x0: ArrayLike, way: Way, *, lam: float, step: float, iters: int = 200, b: int = 5,
             trace: bool | Literal["x"] = "x") -> Result:  # fmt: skip
-    """Go down one of the `WAYS` with a fixed step, from a start or from a batch of them.
+    """Run one of the `WAYS` with a fixed step, from one start or a batch.
 
-    The result is that of `minimize`: on g for "egr" (so its `fun` and trace are those of g), and of the
-    second part for "switch-off".
+    The result is that of `minimize`: on g for "egr", and of the second part for "switch-off".
     """
     one_of("way", way, WAYS)
-    whole("iters", iters, 1)
     fun: Any = f if way in ("gd", "guard") else Penalised(f, lam)
     method: dict[str, Any] = {"method": "cgd", "lam": lam} if way == "guard" else {"method": "gd"}
     method |= {"step": step, "gtol": 1e-6, "trace": trace}
     if way == "switch-off":
-        if not 1 <= b < iters:
-            raise ValueError(f"b: expected 1 or more, and less than iters = {iters}; got {b!r}")
         x0, fun, iters = minimize(fun, x0, budget=Budget(iters=b), **method).x, f, iters - b
     return minimize(fun, x0, budget=Budget(iters=iters), **method)
 
 
 def kind(f: Function, x: ArrayLike, lam: float) -> str:
-    """Say what x is: a "minimum", "maximum" or "saddle" of f, "artificial" (Lemma 1), or "unsettled".
-
-    A stationary point whose Hessian does not decide is "degenerate".
-    """
+    """Return "minimum", "maximum", "saddle" or "degenerate" of f, "artificial" (Lemma 1), or "unsettled"."""
     found = theory.classify(x, f.grad, f.hvp, lam, tol=SETTLED, gtol=SETTLED)
     if found is theory.Stationarity.STATIONARY:
         return theory.nature(f.hess(x)).name.lower()
@@ -175,9 +162,9 @@ def kind(f: Function, x: ArrayLike, lam: float) -> str:
 
 
 class Stationary(NamedTuple):
-    """A stationary point of g in one variable: where, f'' there, and what it is to f and to g.
+    """A stationary point of g in one variable: x, f'', and whether it is a minimum or maximum of f and of g.
 
-    To f it is a "minimum", a "maximum" or "artificial"; to g a "minimum" or a "maximum".
+    `to_f` is "artificial" if it is not stationary for f.
     """
 
     x: float
@@ -192,7 +179,7 @@ class Stationary(NamedTuple):
 
 
 def stationary_points(f: Function, lam: float, interval: tuple[float, float]) -> list[Stationary]:
-    """Return the stationary points of g on an interval, for f of one variable, in increasing order."""
+    """Return the stationary points of g on an interval, in increasing order, for f of one variable."""
     from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
     def slope(x: ArrayLike) -> Any:
@@ -218,30 +205,30 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
 
 
 class Ends(NamedTuple):
-    """Where runs ended: how many at which kind of point, the mean of f there, guarded steps, and the cost.
+    """Where runs ended: the number at each kind of point, the mean f, guarded steps, and the mean cost.
 
-    The cost is in gradients, the mean of the runs; a product H·v counts as one.
+    The cost is in gradients; a product H·v counts as one.
     """
 
     kinds: dict[str, int]
     mean: float
     guarded: int
-    cost: float = 0.0
+    cost: float
 
     @property
     def total(self) -> int:
-        """How many runs there were."""
+        """The number of runs."""
         return sum(self.kinds.values())
 
     @property
     def astray(self) -> int:
-        """How many did not end at a minimum of f."""
+        """The number of runs that did not end at a minimum of f."""
         return self.total - self.kinds.get("minimum", 0)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A landscape, the settings, and the starts that all ways share."""
+    """A landscape with the settings and starts of all ways."""
 
     f: Function
     lam: float
@@ -256,7 +243,7 @@ class Scene:
         return Penalised(self.f, self.lam)
 
     def ends(self, way: Way) -> Ends:
-        """Run one way from all the starts."""
+        """Run one way from all starts."""
         settings: dict[str, Any] = {"lam": self.lam, "step": self.step, "iters": self.iters, "b": self.b}
         run = descend(self.f, self.starts, way, trace=way == "guard", **settings)
         ends = cast(Floats, run.x)
@@ -297,8 +284,6 @@ SCENES = {
     "pit-1d-short-step": _on_pit(step=0.05),
     "pit-2d-short-step": _on_round_pit(step=0.05),
 }
-"""Where the ways are compared. The first two have no traps; in the last three the guard is no full cure.
-
-With the long step one coordinate swings across its valley and keeps ∇fᵀp < 0 while the other climbs. With the
-short step the run creeps up to the artificial points from where ∇fᵀp < 0 still holds.
-"""
+"""Where the ways are compared. The first two have no traps; in the last three the guard is a partial cure:
+with the long step one coordinate oscillates and keeps ∇fᵀp < 0 while f rises along the other; with the short
+step the run approaches an artificial point from the side where ∇fᵀp < 0."""

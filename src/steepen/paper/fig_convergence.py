@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from .. import plot
 from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
-from ._items import Claim, Outcome, Picture, Table, resting_on
-from ._runs import Floats, path, trace
+from ._items import Claim, Outcome, Table, claim, outcome
+from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
 
@@ -44,12 +45,6 @@ class Panel(NamedTuple):
             return "ahead at every count from 2 on"
         worst = float((self.cgd_fd - self.gd)[behind].max())
         return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {self.gd[0]:.2f}"
-
-    @property
-    def norms(self) -> Floats:
-        """‖∇f‖ of GD and of CGD-FD, where they stand with 0, 1, …, T gradients."""
-        points = [path(run)[reached(run)] for run in self.runs.values()]
-        return np.array([np.linalg.norm(self.experiment.function.grad(x), axis=-1) for x in points])
 
     def share(self, steps: int) -> float:
         """Return how much of CGD-FD's fall comes in its first steps."""
@@ -94,8 +89,9 @@ def run() -> Outcome:
     """Draw the six panels and compare what the paper says of each with our runs."""
     made = panels()
     counts, left = (0, 2, 4, 10, 20, 30, 40), _left_on_matyas()
-    return Outcome(
-        claims=resting_on("recovered", _claims(made, left)),
+    return outcome(
+        "fig-convergence",
+        claims=_claims(made, left),
         tables={
             "fig-convergence": Table(
                 ("function", "method", *(f"{c} gradients" for c in counts)),
@@ -104,10 +100,7 @@ def run() -> Outcome:
                  for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))],
             )
         },
-        pictures={
-            "fig-convergence-log": Picture(_draw(made, "log")),
-            "fig-convergence": Picture(_draw(made, "linear")),
-        },
+        pictures={"fig-convergence-log": _draw(made, "log"), "fig-convergence": _draw(made, "linear")},
         traces={
             f"fig-convergence-{name}-{method.lower()}": trace(result)
             for name, panel in made.items()
@@ -120,9 +113,8 @@ def run() -> Outcome:
                 for name, e in EXPERIMENTS.items()
             },
         },
-    ).told(
-        "fig-convergence", penalised=THRESHOLD + 1, total=len(made),
-        ahead=sum(not panel.behind for panel in made.values()), left=left,
+        penalised=THRESHOLD + 1, total=len(made), ahead=sum(not panel.behind for panel in made.values()),
+        left=left,
     )  # fmt: skip
 
 
@@ -135,42 +127,26 @@ def _claims(made: dict[str, Panel], left: float) -> list[Claim]:
     sooner = int(np.argmax(matyas.cgd_fd <= matyas.gd[T]))
     five, ten = ([panel.share(count) for panel in made.values()] for count in (5, 10))
     slowest = list(made.values())[int(np.argmin(five))].title
+    says = partial(claim, "fig-convergence")
     return [
         *(
-            Claim(f"{p.title}: both fall, and CGD-FD is level sooner",
-                  "“Both methods descend rapidly, with CGD-FD flattening earlier.”",
-                  f"nine tenths of the fall after {flat(p.cgd_fd)} gradients against {flat(p.gd)}; {p.ahead}",
-                  flat(p.cgd_fd) < flat(p.gd) and not p.behind, "alt text")
+            says("both", flat(p.cgd_fd) < flat(p.gd) and not p.behind, panel=p, level=flat(p.cgd_fd),
+                 level_gd=flat(p.gd))
             for p in (quadratic, ellipsoid)
         ),
-        Claim("Levy: CGD-FD is a little faster at first", "“slightly faster early descent”",
-              f"after 2 gradients {levy.cgd_fd[2]:.2f} against {levy.gd[2]:.2f}, after 3 "
-              f"{levy.cgd_fd[3]:.2f} against {levy.gd[3]:.2f}; {levy.ahead}; both end at "
-              f"{levy.cgd_fd[T]:.3f}",
-              bool((levy.cgd_fd[2:4] < levy.gd[2:4]).all()) and T not in levy.behind, "alt text"),
-        Claim("Branin: both are quick, CGD-FD is ahead",
-              "“Both methods converge quickly, with CGD-FD slightly ahead.”",
-              f"{branin.ahead}; {branin.cgd_fd[T]:.4f} against {branin.gd[T]:.4f} at {T}",
-              not branin.behind and float(branin.gd[T]) < 0.01 * float(branin.gd[0]), "alt text"),
-        Claim("Griewank: how much f falls, CGD-FD against GD",
-              "“a much rapid decrease in value within the first 10 steps”",
-              "; ".join(f"{fd:.3f} against {gd:.3f} in {spent}" for spent, (fd, gd) in falls.items()),
-              all(fd > 5 * gd for fd, gd in falls.values())),
-        Claim(f"Griewank: CGD-FD is lower at {T} gradients, and level sooner",
-              "“reaches a lower value and flattens earlier”",
-              f"{griewank.cgd_fd[T]:.2f} against {griewank.gd[T]:.2f} at {T}; nine tenths of the fall after "
-              f"{flat(griewank.cgd_fd)} gradients against {flat(griewank.gd)}",
-              not griewank.behind and flat(griewank.cgd_fd) < flat(griewank.gd), "alt text"),
-        Claim("Matyas: CGD-FD is at the minimum", "“reaches the minimum in fewer steps”",
-              f"{left:.1%} of f₀ or more is left at {T} gradients, from any start with Table 1's numbers",
-              left < 0.01, "alt text", "limit"),
-        Claim("Matyas: GD falls more slowly than CGD-FD", "“GD decreases more gradually”",
-              f"CGD-FD is at GD's last value after {sooner} of {T} gradients; {matyas.ahead}",
-              not matyas.behind and sooner < T // 4, "alt text"),
-        Claim("the share of CGD-FD's decrease that its first steps bring",
-              "“most of the decrease in value within the first few steps”",
-              f"{min(five):.0%} ({slowest}) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in "
-              "the first 10", sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9),
+        says("levy", (levy.cgd_fd[2:4] < levy.gd[2:4]).all() and T not in levy.behind, panel=levy,
+             end=levy.cgd_fd[T]),
+        says("branin", not branin.behind and branin.gd[T] < 0.01 * branin.gd[0], panel=branin,
+             end=branin.cgd_fd[T], end_gd=branin.gd[T], T=T),
+        says("griewank", all(fd > 5 * gd for fd, gd in falls.values()),
+             falls="; ".join(f"{fd:.3f} against {gd:.3f} in {spent}" for spent, (fd, gd) in falls.items())),
+        says("griewank-lower", not griewank.behind and flat(griewank.cgd_fd) < flat(griewank.gd), T=T,
+             end=griewank.cgd_fd[T], end_gd=griewank.gd[T], level=flat(griewank.cgd_fd),
+             level_gd=flat(griewank.gd)),
+        says("matyas", left < 0.01, left=left, T=T),
+        says("matyas-slower", not matyas.behind and sooner < T // 4, panel=matyas, sooner=sooner, T=T),
+        says("first-steps", sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9, least=min(five),
+             slowest=slowest, most=max(five), ten=min(ten)),
     ]  # fmt: skip
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result
-from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import path, trace
 from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stationary_points, two_minima
+from .lemma1 import mark
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
 """λ, α and the start of the first panel; the paper prints none, these are ours."""
@@ -27,6 +30,7 @@ SWITCHES = (2, 5, 10, 80)  # values of b, to see how much it matters
 
 _WELLS, _LEVY = SCENES["two-wells-1d"].f, SCENES["levy-1d"].f
 _Counted = dict[str, dict[Way, Ends]]
+_claim = partial(claim, "fig-egr")
 
 
 def run() -> Outcome:
@@ -35,27 +39,27 @@ def run() -> Outcome:
     points = stationary_points(_LEVY, LEVY_LAM, LEVY_INTERVAL)
     ends: _Counted = {name: {way: scene.ends(way) for way in WAYS} for name, scene in SCENES.items()}
     caught = _caught(ends)
-    return Outcome(
-        claims=resting_on("chosen", _overshoot(runs, ends) + _traps(points, ends) + _cures(ends, caught)),
+    return outcome(
+        "fig-egr",
+        claims=_overshoot(runs, ends) + _traps(points, ends) + _cures(ends, caught),
         tables={
-            "fig-egr-minima": _minima_table(),
-            "fig-egr-ends": Table(
-                ("landscape", "way", "starts", "minima", "saddles", "maxima", "artificial", "mean of f",
-                 "guarded steps", "gradients a run"),
-                [
-                    (name, way, end.total,
-                     *(end.kinds.get(kind, 0) for kind in ("minimum", "saddle", "maximum", "artificial")),
-                     end.mean, end.guarded, end.cost)
-                    for name, of in ends.items()
-                    for way, end in of.items()
-                ],
-            ),
+            "fig-egr-minima": [
+                (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
+                 stable_step(m.curvature), stable_step(m.curvature, LAM))
+                for n in (1, 2)
+                for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
+            ],
+            "fig-egr-ends": [
+                (name, way, end.total,
+                 *(end.kinds.get(kind, 0) for kind in ("minimum", "saddle", "maximum", "artificial")),
+                 end.mean, end.guarded, end.cost)
+                for name, of in ends.items()
+                for way, end in of.items()
+            ],
             "fig-egr-switch-off": _switch_table(),
-            "fig-egr-points": Table(
-                ("x", "f''", "to f", "to g"), [tuple(point) for point in points]
-            ),
+            "fig-egr-points": [tuple(point) for point in points],
         },
-        pictures={"fig-egr": Picture(_draw(runs, points))},
+        pictures={"fig-egr": _draw(runs, points)},
         traces={f"fig-egr-{way}": trace(result) for way, result in runs.items()},
         settings={
             "left": {"function": "two wells", "lam": LAM, "step": STEP, "start": START},
@@ -69,8 +73,7 @@ def run() -> Outcome:
                 for name, s in SCENES.items()
             },
         },
-    ).told(
-        "fig-egr", start=readable(START), total=caught["egr"].total(), egr=caught["egr"],
+        start=START, total=caught["egr"].total(), egr=caught["egr"],
         guard=caught["guard"], astray={way: of.total() - of["minimum"] for way, of in caught.items()},
     )  # fmt: skip
 
@@ -82,35 +85,23 @@ def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
     grown = [float(theory.penalised_curvature(m.curvature, LAM)) / m.curvature for m in (sharp, flat)]
     sharp_f, sharp_g = stable_step(sharp.curvature), stable_step(sharp.curvature, LAM)
     flat_g = stable_step(flat.curvature, LAM)
-    same = min(len(x_egr), len(x_cgd))  # they stop by the slopes of g and of f
+    same = min(len(x_egr), len(x_cgd))  # the one stops by ‖∇g‖, the other by ‖∇f‖
     apart = float(np.abs(x_egr[:same] - x_cgd[:same]).max())
     guarded = int(trace(cgd).guarded.sum())
-    means = [(of["gd"].mean, of["egr"].mean) for of in (ends["two-wells-1d"], ends["two-wells-2d"])]
+    means = [
+        (ends[name]["gd"].mean, abs(ends[name]["egr"].mean)) for name in ("two-wells-1d", "two-wells-2d")
+    ]
+    wide_gd, wide_cgd = np.ptp(x_gd), np.ptp(x_cgd)
+    at_sharp, at_flat = (abs(run.x[0] - m.x[0]) < 1e-3 for run, m in ((gd, sharp), (egr, flat)))
     return [
-        Claim("the penalty steepens a sharp minimum more than a flat one",
-              "“wouldn't be this high at a flatter minimum”",
-              f"curvature {sharp.curvature:.1f} times {grown[0]:.2f}, and {flat.curvature:.1f} times "
-              f"{grown[1]:.2f}", grown[0] > 2 * grown[1]),
-        Claim("so a constant step overshoots the sharp one and still converges at the flat one",
-              "“will likely overshoot over the sharper minimum”",
-              f"α = {STEP:g}; stable up to {sharp_f:.3f} on f but {sharp_g:.3f} on g at the sharp one, and "
-              f"up to {flat_g:.2f} on g at the flat one", sharp_g < STEP < min(sharp_f, flat_g)),
-        Claim("GD ends in the worse minimum", "“GD gets stuck at a suboptimal point”",
-              f"at x = {gd.x[0]:.3f}, f = {float(_WELLS(gd.x)):.3f}",
-              abs(float(gd.x[0] - sharp.x[0])) < 1e-3),
-        Claim("GD on g passes it and ends in the better one", "“converges to a better (more optimal)”",
-              f"at x = {egr.x[0]:.3f}, f = {abs(float(_WELLS(egr.x))):.3f}",
-              abs(float(egr.x[0] - flat.x[0])) < 1e-3 and flat.f < sharp.f),
-        Claim("CGD takes the same steps here: its guard does not fire",
-              "“GD over the penalized loss function”",
-              f"at most {readable(apart, '.0e')} apart; {guarded} guarded steps",
-              apart < 1e-9 and guarded == 0),
-        Claim("CGD explores a broader region than GD", "“explores a broader region”",
-              f"{np.ptp(x_cgd):.2f} against {np.ptp(x_gd):.2f} wide", bool(np.ptp(x_cgd) > np.ptp(x_gd)),
-              "alt text"),
-        Claim("the same from many starts (mean of f at the end, GD and EGR)", "",
-              "; ".join(f"{a:.2f} and {abs(b):.2f} in {n}-D" for n, (a, b) in enumerate(means, start=1)),
-              all(egr_mean < 1e-3 < gd_mean for gd_mean, egr_mean in means), "ours"),
+        _claim("steepens", grown[0] > 2 * grown[1], sharp=sharp.curvature, flat=flat.curvature, grown=grown),
+        _claim("overshoots", sharp_g < STEP < min(sharp_f, flat_g), step=STEP, sharp_f=sharp_f,
+               sharp_g=sharp_g, flat_g=flat_g),
+        _claim("gd", at_sharp, x=gd.x[0], f=_WELLS(gd.x)),
+        _claim("egr", at_flat and flat.f < sharp.f, x=egr.x[0], f=abs(_WELLS(egr.x))),
+        _claim("same-steps", apart < 1e-9 and guarded == 0, apart=apart, guarded=guarded),
+        _claim("region", wide_cgd > wide_gd, cgd=wide_cgd, gd=wide_gd),
+        _claim("many-starts", all(on_g < 1e-3 < on_f for on_f, on_g in means), means=means),
     ]  # fmt: skip
 
 
@@ -119,23 +110,17 @@ def _traps(points: list[Stationary], ends: _Counted) -> list[Claim]:
     turned = [point for point in maxima if point.turned]
     # what lies next to a turned maximum, on either side
     beside = [points[i + d].to_f for i, point in enumerate(points) if point.turned for d in (-1, 1)]
-    levy, pit = ends["levy-1d"]["egr"], [ends[name]["egr"] for name in ("pit-1d", "pit-2d")]
+    levy, pits = ends["levy-1d"]["egr"], [ends[name]["egr"] for name in ("pit-1d", "pit-2d")]
     flat = ends["rastrigin-2d"]["egr"]
     tops = [end.kinds.get("maximum", 0) for end in (levy, flat)]
+    artificial = beside.count("artificial")
     return [
-        Claim("some maxima of f become minima of g", "“some local-maxima also turn into local-minima”",
-              f"{len(turned)} of {len(maxima)}: x = {', '.join(readable(round(p.x, 2)) for p in turned)}",
-              0 < len(turned) < len(maxima)),
-        Claim("artificial stationary points appear between the minima and the maxima of f",
-              "“between local-minima and local-maxima”",
-              f"{beside.count('artificial')} of their {len(beside)} neighbours are artificial",
-              beside.count("artificial") == 2 * len(turned)),
-        Claim("descent on g may converge at a local maximum of f", "“might converge at local-maxima points”",
-              f"{tops[0]} of {levy.total} starts on Levy in 1-D; on Rastrigin in 2-D {tops[1]} of "
-              f"{flat.total}, and {flat.kinds.get('saddle', 0)} at saddles", min(tops) > 0),
-        Claim("descent on g may stop where ∇g = 0 but ∇f is not", "“fictitious minima”",
-              f"at the pit's edge: {pit[0].astray} of {pit[0].total} starts in 1-D, {pit[1].astray} of "
-              f"{pit[1].total} in 2-D", all(end.kinds.keys() == {"artificial"} for end in pit)),
+        _claim("turned", 0 < len(turned) < len(maxima), turned=len(turned), maxima=len(maxima),
+               places=", ".join(readable(round(p.x, 2)) for p in turned)),
+        _claim("between", artificial == 2 * len(turned), artificial=artificial, neighbours=len(beside)),
+        _claim("maxima", min(tops) > 0, tops=tops, levy=levy, rastrigin=flat,
+               saddles=flat.kinds.get("saddle", 0)),
+        _claim("fictitious", all(end.kinds.keys() == {"artificial"} for end in pits), pits=pits),
     ]  # fmt: skip
 
 
@@ -146,38 +131,23 @@ def _caught(ends: _Counted) -> dict[Way, Counter[str]]:
 
 def _cures(ends: _Counted, found: dict[Way, Counter[str]]) -> list[Claim]:
     total = found["guard"].total()
-    maxima, saddles, artificial = (
-        [found[way][kind] for way in ("guard", "egr")] for kind in ("maximum", "saddle", "artificial")
-    )
     astray = total - found["switch-off"]["minimum"]
     chosen = [SCENES[name].b for name in TRAPS]
     cost = {way: float(np.mean([ends[name][way].cost for name in TRAPS])) for way in WAYS}
     levy = {way: end.mean for way, end in ends["levy-1d"].items()}
 
-    def caught(counts: list[int]) -> str:
-        return f"{counts[0]} of {total} do, against {counts[1]} without"
+    def guarded(kind: str, holds: Callable[[int, int], bool]) -> Claim:
+        guard, egr = (found[way][kind] for way in ("guard", "egr"))
+        return _claim(f"guard-{kind}", holds(guard, egr), guard=guard, egr=egr, total=total, traps=len(TRAPS))
 
     return [
-        Claim(f"first cure, the guard: no run ends at a maximum of f ({len(TRAPS)} landscapes with traps)",
-              "“suitable fixes”", caught(maxima), maxima[0] == 0 < maxima[1]),
-        Claim("first cure, the guard: no run ends at a saddle (the same landscapes)",
-              "“suitable fixes”", caught(saddles), saddles[0] == 0, known="limit"),
-        Claim("first cure, the guard: fewer runs end at artificial points (the same landscapes)",
-              "“suitable fixes”", caught(artificial), artificial[0] < artificial[1]),
-        Claim("second cure: EGR for the first b steps only, b chosen for each landscape (the same ones)",
-              "“for some initial steps”",
-              f"{astray} of {total} runs astray, with b from {min(chosen)} to {max(chosen)}", astray == 0),
-        Claim("the second cure leaves more of the budget, though its b steps cost two gradients each",
-              "“not exhausting the budget”",
-              f"{cost['switch-off']:.0f} gradients a run, against {cost['guard']:.0f} with the guard and "
-              f"{cost['gd']:.0f} for GD, mean over these landscapes",
-              cost["gd"] < cost["switch-off"] < 0.8 * cost["guard"]),
-        Claim("with a cure, the overshooting leads to lower minima than GD (Levy in 1-D, mean of f)",
-              "“for better performance”",
-              f"guard {levy['guard']:.2f}, switch-off {levy['switch-off']:.2f}; GD {levy['gd']:.2f}, EGR "
-              f"alone {levy['egr']:.2f}",
-              max(levy["guard"], levy["switch-off"]) < levy["gd"] < levy["egr"]),
-    ]  # fmt: skip
+        guarded("maximum", lambda guard, egr: guard == 0 < egr),
+        guarded("saddle", lambda guard, egr: guard == 0),
+        guarded("artificial", lambda guard, egr: guard < egr),
+        _claim("switch-off", astray == 0, astray=astray, total=total, low=min(chosen), high=max(chosen)),
+        _claim("switch-off-cost", cost["gd"] < cost["switch-off"] < 0.8 * cost["guard"], cost=cost),
+        _claim("lower", max(levy["guard"], levy["switch-off"]) < levy["gd"] < levy["egr"], levy=levy),
+    ]
 
 
 def _switch_table() -> Table:
@@ -186,18 +156,6 @@ def _switch_table() -> Table:
         ("landscape", "starts", "b chosen", *(f"b = {b}" for b in SWITCHES)),
         [(name, len(s.starts), s.b, *(replace(s, b=b).ends("switch-off").astray for b in SWITCHES))
          for name, s in scenes.items()],
-    )  # fmt: skip
-
-
-def _minima_table() -> Table:
-    return Table(
-        ("n", "minimum", "f", "curvature h", "h(1+2λh)", "largest step on f", "largest step on g"),
-        [
-            (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
-             stable_step(m.curvature), stable_step(m.curvature, LAM))
-            for n in (1, 2)
-            for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
-        ],
     )  # fmt: skip
 
 
@@ -226,15 +184,9 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
     left.set_ylim(-0.35, None)
     left.set_title(f"A sharp minimum, stepped over: λ = {LAM:g}, α = {STEP:g}", fontsize="medium")
     plot.landscape(_LEVY, LEVY_LAM, LEVY_INTERVAL, ax=right)
-    for label, marker, colour, chosen in (
-        ("stationary for g only", "D", "white", [p.x for p in points if p.to_f == "artificial"]),
-        ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
-    ):
-        x = np.array(chosen)
-        y = SCENES["levy-1d"].g(x[:, None])
-        right.plot(x, y, marker, color=colour, label=label, lw=0, ms=4.5, mec="black", zorder=5)
+    mark(right, points, SCENES["levy-1d"].g, size=4.5)
     right.set_title(f"Maxima turned into minima: λ = {LEVY_LAM:g}", fontsize="medium")
-    for axes, lam in ((left, LAM), (right, LEVY_LAM)):
-        axes.lines[1].set_label(f"g = f + {lam:g}‖∇f‖²")
+    left.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
+    for axes in (left, right):
         axes.legend(frameon=False, loc="upper right")
     return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from .. import plot
 from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, functions
-from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import Floats, minimize, trace
 from .experiments import T
 from .fig_convergence import curves
@@ -77,12 +78,11 @@ def run() -> Outcome:
         for name, curves in gaps.items()
         for method, curve in zip(METHODS, curves, strict=True)
     ]  # fmt: skip
-    return Outcome(
-        claims=resting_on("chosen", _claims(gaps)),
-        tables={
-            "fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)
-        },
-        pictures={"fig-quasi-newton": Picture(_draw(made))},
+    return outcome(
+        "fig-quasi-newton",
+        claims=_claims(gaps),
+        tables={"fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)},
+        pictures={"fig-quasi-newton": _draw(made)},
         traces={
             f"fig-quasi-newton-{name}-{METHODS[label]}": trace(result)
             for name, runs in made.items()
@@ -93,8 +93,7 @@ def run() -> Outcome:
             "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",
             **{name: {"lam": p.lam, "step": p.step, "start": p.start} for name, p in PANELS.items()},
         },
-    ).told(
-        "fig-quasi-newton", panels=" ".join(map(str, PANELS.values())),
+        panels=" ".join(map(str, PANELS.values())),
         searched=", ".join(map(_searched, PANELS.values())),
     )  # fmt: skip
 
@@ -118,33 +117,18 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
     fall = float(1 - fast_e[T] / fast_e[0])
     longest = float((-np.diff(egg[2:], axis=1)).max() / (egg[2:, 0] - egg[2:, T]).min())
     rises = int((np.diff(egg[2:], axis=1) >= 0).sum())
+    coincide = {name: np.abs(bfgs - dfp).max() / bfgs[0] for name, (_, _, bfgs, dfp) in gaps.items()}
+    says = partial(claim, "fig-quasi-newton")
     return [
-        *(
-            Claim(f"{PANELS[name].function.title}: CGD-BFGS and CGD-DFP", "“their trajectories coincide”",
-                  f"at most {readable(np.abs(bfgs - dfp).max() / bfgs[0], '.1g')} of the first value apart",
-                  bool(np.abs(bfgs - dfp).max() < 0.01 * bfgs[0]))
-            for name, (_, _, bfgs, dfp) in gaps.items()
-        ),
-        Claim("Zakharov: how far all methods are apart",
-              "“the same decrease in function value for the first 1–2 steps”",
-              f"within {apart[1]:.1%} after one step and {apart[2]:.0%} after two; {apart[4]:.0%} after four",
-              bool(apart[1] < 0.02 and apart[2] < 0.1 and apart[4] > 0.5)),
-        Claim("Zakharov: afterwards", "“the CGD-QN methods start to drop more in value”",
-              f"below at every step from {below} on; {readable(fast_z[T], '.1e')} against "
-              f"{readable(slow_z[T], '.1e')} at {T}", bool(below <= 3 and fast_z[T] < 0.1 * slow_z[T])),
-        Claim("Drop-Wave: the CGD variants beside the plain ones",
-              "“reach lower values earlier, while their vanilla counterparts plateau”",
-              f"the plain methods' last value after {lag} steps; {fast_d[T]:.3f} against {slow_d[T]:.3f} at "
-              f"{T}, from {slow_d[0]:.3f}",
-              bool(lag <= T // 4 and fast_d[T] < 0.5 * slow_d[T] and slow_d[T] > 0.95 * slow_d[0]),
-              "alt text"),
-        Claim("Eggholder: the CGD variants beside the plain ones",
-              "“substantial improvement while their vanilla counterparts remain flat”",
-              f"{fall:.0%} of f − f* gone against {moved:.1%}", bool(fall > 0.5 and moved < 0.02),
-              "alt text"),
-        Claim("Eggholder: step by step", "“the improvements are very gradual”",
-              f"no step brings more than {longest:.0%} of the fall; f rises in {rises} steps",
-              longest < 0.15 and rises == 0),
+        *(says("coincide", share < 0.01, function=PANELS[name].function.title, apart=share)
+          for name, share in coincide.items()),
+        says("zakharov", apart[1] < 0.02 and apart[2] < 0.1 and apart[4] > 0.5, apart=apart),
+        says("zakharov-later", below <= 3 and fast_z[T] < 0.1 * slow_z[T], below=below, cgd=fast_z[T],
+             plain=slow_z[T], T=T),
+        says("drop-wave", lag <= T // 4 and fast_d[T] < 0.5 * slow_d[T] and slow_d[T] > 0.95 * slow_d[0],
+             lag=lag, cgd=fast_d[T], plain=slow_d[T], first=slow_d[0], T=T),
+        says("eggholder", fall > 0.5 and moved < 0.02, fall=fall, moved=moved),
+        says("eggholder-gradual", longest < 0.15 and rises == 0, longest=longest, rises=rises),
     ]  # fmt: skip
 
 
@@ -231,20 +215,17 @@ def sweep() -> Outcome:
         (PANELS[name].function.title, TRIALS, int(trials.suitable.sum()), trials.share)
         for name, trials in made.items()
     ]
-    return Outcome(
-        claims=resting_on("chosen", [
-            Claim(f"{title}: where both are suitable, CGD-BFGS and CGD-DFP coincide",
-                  "“for most suitable choices of λ”",
-                  f"{share:.0%} of the {count} suitable settings among {TRIALS}", share > 0.5)
+    return outcome(
+        "fig-quasi-newton-sweep",
+        claims=[
+            claim("fig-quasi-newton-sweep", "coincide", share > 0.5, function=title, share=share,
+                  count=count, trials=TRIALS)
             for title, _, count, share in rows
-        ]),
-        tables={
-            "fig-quasi-newton-sweep": Table(("function", "trials", "suitable", "of those, coincide"), rows)
-        },
-        pictures={"fig-quasi-newton-sweep": Picture(_draw_sweep(made))},
+        ],
+        tables={"fig-quasi-newton-sweep": rows},
+        pictures={"fig-quasi-newton-sweep": _draw_sweep(made)},
         settings={"seed": SEED, "trials": TRIALS, **RANGES, "start": "the function's box"},
-    ).told(
-        "fig-quasi-newton-sweep", coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
+        coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
         most=", ".join(row[0] for row in rows if row[3] > 0.5),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,80 +10,62 @@ import numpy as np
 from .. import plot
 from .._core.result import Result
 from ..budget import Budget
-from ..functions import Function, quadratic
-from ._items import Claim, Outcome, Picture, Table, readable
+from ..functions import quadratic
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised
 
 LAM, STEP, STEPS = 0.4, 0.05, 5  # λ, α and the number of steps, as printed
 START = (4.0, 3.0)  # the start; the paper prints none, so this one is ours
+_claim = partial(claim, "fig-surfaces")
 
 
-def f1() -> Function:
-    """Return x₁² + 2x₂²."""
-    return quadratic(np.diag([2.0, 4.0]))
-
-
-def f2() -> Function:
-    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂²."""
-    return quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
+F1 = quadratic(np.diag([2.0, 4.0]))
+F2 = quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
+"""x₁² + 2x₂², and the closed form (1+4λ)x₁² + 2(1+8λ)x₂² of the steeper function."""
 
 
 def run() -> Outcome:
-    """Draw the figure and compare its claims with our runs: GD and CGD on f₁, GD on f₂."""
+    """Run GD and CGD on f₁ and GD on f₂, and draw the figure."""
     common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=STEPS), "trace": "x"}
     made = {
-        "GD": minimize(f1(), START, method="gd", **common),
-        "CGD": minimize(f1(), START, method="cgd", lam=LAM, **common),
-        "GD on f₂": minimize(f2(), START, method="gd", **common),
+        "GD": minimize(F1, START, method="gd", **common),
+        "CGD": minimize(F1, START, method="cgd", lam=LAM, **common),
+        "GD on f₂": minimize(F2, START, method="gd", **common),
     }
     gd, cgd, steep = map(trace, made.values())
     x_gd, x_cgd, x_steep = map(path, made.values())
     far_gd, far_cgd = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd))
-    twice = minimize(f1(), START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
-    ratios = _ratios()
-    most = ratios.max(axis=(0, 2)).tolist()
+    twice = minimize(F1, START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
     grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
-    return Outcome(
+    closed, apart = (
+        float(np.abs(a - b).max()) for a, b in ((F2(grid), Penalised(F1, LAM)(grid)), (x_cgd, x_steep))
+    )
+    ratios = zip(("distance", "slope"), _ratios().max(axis=-1).T, strict=True)
+    return outcome(
+        "fig-surfaces",
         claims=[
-            Claim("f₂ = f₁ + λ‖∇f₁‖² in closed form", "(1+4λ)x₁² + 2(1+8λ)x₂²",
-                  *_compared(f2()(grid), Penalised(f1(), LAM)(grid), 1e-12)),
-            Claim("the steps of CGD on f₁", "“nothing but GD iterates on f₂”",
-                  *_compared(x_cgd, x_steep, 1e-13)),
-            Claim("Fig. 1: how far from the minimum CGD's iterates are, beside GD's",
-                  "“much closer to the minima”",
-                  f"from any start at most {most[0]:.2f} times as far, and {ratios[-1, 0].max():.2f} times "
-                  f"after {STEPS} steps", agrees=most[0] < 1),
-            Claim("Fig. 1: ‖∇f₁‖ at CGD's iterates, beside GD's", "“have a lower gradient norm”",
-                  f"from any start at most {most[1]:.2f} times as large, and {ratios[-1, 1].max():.2f} times "
-                  f"after {STEPS} steps", agrees=most[1] < 1),
+            _claim("closed-form", closed <= 1e-12, apart=closed),
+            _claim("iterates", apart <= 1e-13, apart=apart),
+            *(_claim(name, worst.max() < 1, most=worst.max(), last=worst[-1], steps=STEPS)
+              for name, worst in ratios),
         ],
         tables={
-            "fig-surfaces": Table(
-                ("k", *(f"{method} {name}" for method in ("GD", "CGD")
-                        for name in ("x₁", "x₂", "f₁", "‖∇f₁‖"))),
-                [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
-                 for k in range(STEPS + 1)],
-            )
+            "fig-surfaces": [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
+                             for k in range(STEPS + 1)],
         },
-        pictures={"fig-surfaces-cut": Picture(_cut(x_gd, x_cgd)), "fig-surfaces": Picture(_draw(made))},
+        pictures={"fig-surfaces-cut": _cut(x_gd, x_cgd), "fig-surfaces": _draw(made)},
         traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
-    ).told(
-        "fig-surfaces", longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0],
-        x_cgd=x_cgd[-1, 0], x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
+        longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0], x_cgd=x_cgd[-1, 0],
+        x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
     )  # fmt: skip
 
 
-def _compared(a: Floats, b: Floats, within: float) -> tuple[str, bool]:
-    apart = float(np.abs(a - b).max())
-    return ("the same, to rounding", True) if apart <= within else (f"up to {readable(apart)} apart", False)
-
-
 def _ratios() -> Floats:
-    """Return CGD's distance and its gradient norm over GD's, for each number of steps and each start.
+    """Return CGD's distance and gradient norm over GD's, by number of steps and start.
 
-    The steps are linear in the start, so starts on half a circle stand for all.
+    A step is linear in the start, so starts on half a circle represent all.
     """
     turn = np.linspace(0.0, np.pi, 60)
     starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
@@ -90,14 +73,14 @@ def _ratios() -> Floats:
     ratios: list[Floats] = []
     for steps in range(1, STEPS + 1):
         common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=steps), "trace": False}
-        ends = [np.asarray(minimize(f1(), starts, **method, **common).x) for method in methods]
-        cgd, gd = (np.linalg.norm([x, f1().grad(x)], axis=-1) for x in ends)
+        ends = [np.asarray(minimize(F1, starts, **method, **common).x) for method in methods]
+        cgd, gd = (np.linalg.norm([x, F1.grad(x)], axis=-1) for x in ends)
         ratios.append(cgd / gd)
     return np.array(ratios)
 
 
 def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
-    """Draw the cut x₂ = 0, where f₁ is x², with the walks: x₁ knows nothing of x₂ on this function."""
+    """Draw the section x₂ = 0, where f₁ is x², with the iterates: on f₁ the coordinates are independent."""
     axes = plot.blank(8, 3.4).subplots()
     x = np.linspace(-2.2, START[0] + 0.2, 300)
     axes.axhline(0, color="0.85", lw=1, zorder=0)
@@ -131,8 +114,8 @@ def _draw(made: dict[str, Result]) -> Any:
     left, right = figure.add_gridspec(1, 2, width_ratios=[1, 1.25])
     surfaces = figure.add_subplot(left, projection="3d", computed_zorder=False)
     x, y = np.meshgrid(*[np.linspace(-4.0, 4.0, 41)] * 2)
-    # the steep one first and see-through: the other lies inside it
-    for f, label, method, alpha in ((f2(), "f₂, steeper", "cgd", 0.4), (f1(), "f₁", "gd", 0.7)):
+    # the steep one first and transparent: the other is inside it
+    for f, label, method, alpha in ((F2, "f₂, steeper", "cgd", 0.4), (F1, "f₁", "gd", 0.7)):
         surfaces.plot_surface(
             x, y, f(np.stack([x, y], axis=-1)), rcount=13, ccount=13, label=label, alpha=alpha, linewidth=0.3,
             color=plot.COLOURS[method], edgecolor=plot.COLOURS[method],
@@ -142,8 +125,8 @@ def _draw(made: dict[str, Result]) -> Any:
     surfaces.legend(loc="upper left", frameon=False)
     paths = figure.add_subplot(right)
     walks = {label: made[label] for label in ("GD", "CGD")}
-    plot.trajectories(f1(), walks, [(-1.0, 4.5), (-1.0, 3.7)], heat=True, points=100, ax=paths)
+    plot.trajectories(F1, walks, [(-1.0, 4.5), (-1.0, 3.7)], heat=True, points=100, ax=paths)
     paths.legend(loc="upper left", framealpha=0.85)
     paths.set_title(f"λ = {LAM:g}, α = {STEP:g}, {STEPS} steps", fontsize="medium")
-    paths.collections[0].set_clim(0.0, None)  # the shades go to the part where the paths are
+    paths.collections[0].set_clim(0.0, None)  # use the shades where the paths are
     return figure

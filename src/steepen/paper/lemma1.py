@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.result import Result
 from ..functions import functions
-from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
 
@@ -25,30 +26,48 @@ OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)  # starts on either side of that ring
 
 _LEVY = functions["levy"].at(n=1)
 _PIT = pit(2)
+_claim = partial(claim, "lemma1")
 
 
 def run() -> Outcome:
-    """Check the lemma on all stationary points of a function, and send runs towards artificial ones."""
+    """Check the lemma on all stationary points of a function, and start runs near artificial ones."""
     points = stationary_points(_LEVY, LAM, INTERVAL)
     own = sum(point.to_f != "artificial" for point in points)
     g = Penalised(_LEVY, LAM)
-    outcome = Outcome(
-        claims=_lemma(points),
+    radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
+    runs = {
+        (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
+        for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
+        for way in ("egr", "guard")
+    }
+    half, quarter = (
+        descend(_PIT, runs["outside", "guard"].x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000)
+        for part in (2, 4)
+    )
+    names = {"egr": "GD on g", "guard": "CGD"}
+    ended = [(names[way], side, result, PIT_LAM) for (side, way), result in runs.items()]
+    ended += [(f"CGD, λ/{part}", "where CGD stayed", result, PIT_LAM / part)
+              for part, result in ((2, half), (4, quarter))]  # fmt: skip
+    return outcome(
+        "lemma1",
+        claims=_lemma(points) + _pit_claims(runs, half, quarter),
         tables={
-            "lemma1": Table(
-                ("x", "f", "f'", "f''", "g'", "to f", "to g"),
-                [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g) for p in points],
-            )
+            "lemma1": [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g)
+                       for p in points],
+            "lemma1-pit": [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end),
+                            _kind(end.x, lam)) for method, side, end, lam in ended],
+        },
+        pictures={"lemma1": _draw_pit(runs, radius)},
+        traces={
+            **{f"lemma1-{side}-{way}": trace(result) for (side, way), result in runs.items()},
+            "lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter),
         },
         settings={
             "levy": {"lam": LAM, "interval": list(INTERVAL)},
             "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
         },
-    )  # fmt: skip
-    radius = _add_pit(outcome)
-    return outcome.told(
-        "lemma1", low=readable(INTERVAL[0]), high=readable(INTERVAL[1]), points=len(points), own=own,
-        new=len(points) - own, radius=radius, outside=OUTSIDE, inside=INSIDE,
+        low=INTERVAL[0], high=INTERVAL[1], points=len(points), own=own, new=len(points) - own,
+        radius=radius, outside=OUTSIDE, inside=INSIDE,
     )  # fmt: skip
 
 
@@ -57,7 +76,7 @@ def _levy_at(x: float) -> tuple[float, float]:
 
 
 def _lemma(points: list[Stationary]) -> list[Claim]:
-    """Check the lemma itself: roots of g', found without it, against its two cases."""
+    """Compare the roots of g', found without the lemma, with its two cases."""
     x = np.linspace(*INTERVAL, 30_011)
     signs = np.sign(Penalised(_LEVY, LAM).grad(x[:, None])[:, 0])
     roots = int(np.count_nonzero(signs[:-1] * signs[1:] < 0))
@@ -65,20 +84,19 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
         theory.classify([p.x], _LEVY.grad, _LEVY.hvp, LAM, gtol=1e-8 * (1 + abs(p.curvature))) for p in points
     ]
     own, artificial = (
-        [p for p, found in zip(points, kinds, strict=True) if found is wanted]
-        for wanted in (theory.Stationarity.STATIONARY, theory.Stationarity.ARTIFICIAL)
+        kinds.count(kind) for kind in (theory.Stationarity.STATIONARY, theory.Stationarity.ARTIFICIAL)
     )
-    maxima = [p.x for p in own if p.to_f == "maximum"]
-    turned, said = ([sum(test(x, lam) for x in maxima) for lam in LAMS] for test in (_is_low, _is_minimum))
-    counts = (f"{many} of {len(maxima)} at λ = {lam:g}" for lam, many in zip(LAMS, turned, strict=True))
+    maxima = [p.x for p in points if p.to_f == "maximum"]
+    turned, expected = (
+        [sum(test(x, lam) for x in maxima) for lam in LAMS] for test in (_is_low, _is_minimum)
+    )
+    counts = "; ".join(
+        f"{many} of {len(maxima)} at λ = {lam:g}" for lam, many in zip(LAMS, turned, strict=True)
+    )
     return [
-        Claim("every stationary point of g is (a) one of f or (b) artificial",
-              "“one of the following is true”",
-              f"{roots} roots of g': {len(own)} of kind (a), {len(artificial)} of kind (b)",
-              agrees=roots == len(points) == len(own) + len(artificial)),
-        Claim("maxima of f may become minima of g", "“might become local minima”",
-              f"{'; '.join(counts)}; {'as' if turned == said else 'not as'} the curvature says",
-              agrees=turned == said and turned[-1] > 0 and turned[0] < turned[-1]),
+        _claim("two-cases", roots == len(points) == own + artificial, roots=roots, own=own,
+               artificial=artificial),
+        _claim("maxima", turned == expected and turned[0] < turned[-1], counts=counts, expected=expected),
     ]  # fmt: skip
 
 
@@ -105,47 +123,20 @@ def _end(result: Result) -> str:
     return f"{_kind(result.x)}, ‖∇f‖ = {readable(_slope(result), '.2g')}"
 
 
-def _add_pit(outcome: Outcome) -> float:
-    """Send GD on g and CGD to the ring of artificial minima in the plane, and return its radius."""
-    radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
-    runs = {
-        (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
-        for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
-        for way in ("egr", "guard")
-    }
+def _pit_claims(runs: dict[tuple[str, str], Result], half: Result, quarter: Result) -> list[Claim]:
+    """Say where GD on g and CGD end near the ring of artificial minima, and CGD with other λ after that."""
     stuck, passed = runs["outside", "guard"], runs["inside", "guard"]
     halted = [runs[side, "egr"] for side in ("outside", "inside")]
-    half, quarter = (
-        descend(_PIT, stuck.x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000) for part in (2, 4)
-    )
-    outcome.traces = {f"lemma1-{side}-{way}": trace(result) for (side, way), result in runs.items()}
-    outcome.traces |= {"lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter)}
     guards = int(trace(passed).guarded.sum())
-    outcome.claims += resting_on("chosen", [
-        Claim("descent on g alone stops at artificial points", "“could also be local minima”",
-              "from either side: " + "; ".join(map(_end, halted)),
-              agrees=all(_kind(result.x) == "artificial" for result in halted)),
-        Claim("the guard keeps CGD from stopping: start beyond the point", "“helps us to avoid stopping”",
-              f"{_end(passed)}; {guards} guarded steps", agrees=_kind(passed.x) == "minimum" and guards > 0),
-        Claim("the guard keeps CGD from stopping: start before the point", "“helps us to avoid stopping”",
-              f"{_end(stuck)}; status {stuck.status.name}", agrees=_kind(stuck.x) != "artificial",
-              known="limit"),
-        Claim("another λ then descends further", "“results in the iterate to descend further”",
-              f"f = {readable(stuck.fun)}; with λ/2 {readable(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with "
-              f"λ/4 {readable(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
-              agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum"),
-    ])  # fmt: skip
-    names = {"egr": "GD on g", "guard": "CGD"}
-    ended = [(names[way], side, result, PIT_LAM) for (side, way), result in runs.items()]
-    ended += [(f"CGD, λ/{part}", "where CGD stayed", result, PIT_LAM / part)
-              for part, result in ((2, half), (4, quarter))]  # fmt: skip
-    outcome.tables["lemma1-pit"] = Table(
-        ("method", "start", "‖x‖ at the end", "f", "‖∇f‖", "what it is"),
-        [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end), _kind(end.x, lam))
-         for method, side, end, lam in ended],
-    )  # fmt: skip
-    outcome.pictures["lemma1"] = Picture(_draw_pit(runs, radius))
-    return radius
+    return [
+        _claim("stops", all(_kind(result.x) == "artificial" for result in halted),
+               ends="; ".join(map(_end, halted))),
+        _claim("beyond", _kind(passed.x) == "minimum" and guards > 0, end=_end(passed), guards=guards),
+        _claim("before", _kind(stuck.x) != "artificial", end=_end(stuck), status=stuck.status.name),
+        _claim("another-lam", half.fun < stuck.fun and _kind(quarter.x) == "minimum",
+               stuck=stuck.fun, half=half.fun, half_kind=_kind(half.x, PIT_LAM / 2),
+               quarter=quarter.fun, quarter_kind=_kind(quarter.x, PIT_LAM / 4)),
+    ]  # fmt: skip
 
 
 def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
@@ -185,61 +176,50 @@ def ascent() -> Outcome:
     egr, cgd = (descend(_LEVY, [POINT], way, lam=LAM, step=STEP) for way in ("egr", "guard"))
     guarded = trace(cgd).guarded
     start, end_egr, end_cgd = (float(_LEVY(x)) for x in ([POINT], egr.x, cgd.x))
-    at_egr, at_cgd = (readable(float(result.x[0])) for result in (egr, cgd))
-
-    def named(printed: float) -> Claim:
-        nearest = min(artificial, key=lambda x: abs(x - printed))
-        text, at = f"new stationary point at x ≈ {readable(printed)}", readable(nearest, ".3f")
-        return Claim(text, readable(printed), at, round(nearest, 1) == printed)
-
-    return Outcome(
-        claims=resting_on("recovered", [
-            named(-6.5),
-            named(-7.6),
-            Claim("the local maximum at x ≈ −8.1 becomes a local minimum", "−8.1",
-                  f"{readable(top.x)}, a {top.to_g} of g: f'' = {readable(top.curvature)}, −1/(2λ) = "
-                  f"{readable(-0.5 / LAM)}", top.turned and round(top.x, 1) == -8.1),
-            Claim("at x = −7.7 the direction −∇g climbs f", "“would actually cause an ascent”",
-                  f"−f' = {readable(downhill)}, −g' = {readable(penalised)}", downhill * penalised < 0),
-            Claim("so descent on g from −7.7 is ascent on f", "“might actually cause ascent”",
-                  f"it ends at {at_egr}; f from {start:.2f} to {end_egr:.2f}",
-                  end_egr > start and abs(float(egr.x[0]) - top.x) < 1e-3),
-            Claim("with the guard CGD moves along −∇f there and descends", "“To fix this behaviour”",
-                  f"guarded at k = {', '.join(map(str, np.flatnonzero(guarded)))}; it ends at "
-                  f"{at_cgd}; f from {start:.2f} to {end_cgd:.2f}",
-                  bool(guarded[0]) and bool((np.diff(trace(cgd).f) <= 0).all()) and end_cgd < start),
-        ]),
-        tables={
-            "fig-ascent": Table(
-                ("x", "f", "f'", "f''", "to f", "to g"),
-                [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points],
-            )
-        },
-        pictures={"fig-ascent": Picture(_draw_levy(points))},
+    at_egr, at_cgd = (float(result.x[0]) for result in (egr, cgd))
+    nearest = {printed: min(artificial, key=lambda x: abs(x - printed)) for printed in (-6.5, -7.6)}
+    says = partial(claim, "fig-ascent")
+    return outcome(
+        "fig-ascent",
+        claims=[
+            *(says("new-point", round(x, 1) == printed, printed=printed, nearest=x)
+              for printed, x in nearest.items()),
+            says("turned", top.turned and round(top.x, 1) == -8.1, top=top, limit=-0.5 / LAM),
+            says("opposite", downhill * penalised < 0, on_f=downhill, on_g=penalised),
+            says("ascent", end_egr > start and abs(at_egr - top.x) < 1e-3, at=at_egr, start=start,
+                 end=end_egr),
+            says("guard", guarded[0] and (np.diff(trace(cgd).f) <= 0).all() and end_cgd < start,
+                 guarded=", ".join(map(str, np.flatnonzero(guarded))), at=at_cgd, start=start, end=end_cgd),
+        ],
+        tables={"fig-ascent": [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points]},
+        pictures={"fig-ascent": _draw_levy(points)},
         traces={"fig-ascent-egr": trace(egr), "fig-ascent-cgd": trace(cgd)},
         settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
-    ).told(
-        "fig-ascent", point=readable(POINT), start=start, at_egr=at_egr, end_egr=end_egr,
-        at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
+        start=start, at_egr=at_egr, end_egr=end_egr, at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
     )  # fmt: skip
+
+
+def mark(axes: Any, points: list[Stationary], g: Penalised, size: float) -> None:
+    """Mark the stationary points of g that are artificial, and those that are maxima of f and minima of g."""
+    for label, marker, colour, chosen in (
+        ("stationary for g only", "D", "white", [p.x for p in points if p.to_f == "artificial"]),
+        ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
+    ):
+        x = np.array(chosen)
+        axes.plot(x, g(x[:, None]), marker, color=colour, label=label, lw=0, ms=size, mec="black", zorder=5)
+    axes.lines[1].set_label(f"g = f + {g.lam:g}‖∇f‖²")
 
 
 def _draw_levy(points: list[Stationary]) -> Any:
     axes = plot.blank(8, 4.6).subplots()
     plot.landscape(_LEVY, LAM, DRAWN, ax=axes)
     g = Penalised(_LEVY, LAM)
-    x = np.array([p.x for p in points])
-    new = np.array([p.to_f == "artificial" for p in points])
-    turned = np.array([p.turned for p in points])
-    y = g(x[:, None])
-    marks: dict[str, Any] = {"lw": 0, "ms": 9, "mec": "black", "zorder": 5}
-    axes.plot(x[new], y[new], marker="D", color="white", label="stationary for g only", **marks)
-    axes.plot(x[turned], y[turned], marker="v", color="black", label="maximum of f, minimum of g", **marks)
-    for p, height in zip(points, y, strict=True):
+    mark(axes, points, g, size=9)
+    for p in points:
         if p.to_f == "artificial" or p.turned:
             axes.annotate(
-                readable(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
-                textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
+                readable(round(p.x, 2)), (p.x, float(g([p.x]))), (0, -18 if p.turned else 10), ha="center",
+                zorder=4, textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
             )  # fmt: skip
     axes.axvline(POINT, color="0.4", ls="--", lw=1)
     for fun in (_LEVY, g):
@@ -253,7 +233,6 @@ def _draw_levy(points: list[Stationary]) -> Any:
     above = axes.get_xaxis_transform()
     axes.text(POINT + 0.04, 0.99, f"x = {readable(POINT)}", transform=above, va="top", color="0.3")
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
-    axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
     plot.legend_above(axes.figure)
     return axes.figure

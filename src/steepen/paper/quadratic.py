@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
 from ..functions import Function
-from ._items import Claim, Outcome, Picture, Table, readable
+from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace, turned_quadratic
 
 SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N eigenvalues in even steps, in a random basis
@@ -19,6 +20,9 @@ LAMS = (-0.02, 0.0, 0.05, 0.2, 1.0)
 OFF = 0.03  # how far beside the best step, as a share of it, another one is tried
 SHORT_STEP = 0.01  # a step far below the best one of GD: the paper's own α on its quadratic
 BEST_LAM = -0.5 / (SMALLEST + LARGEST)  # the λ with the smallest condition number, −1/(2(l + L))
+
+
+_claim = partial(claim, "quadratic")
 
 
 def _problem() -> tuple[Function, Floats]:
@@ -66,25 +70,17 @@ def run() -> Outcome:
     best = next(row[2] for row in rows if row[0] == BEST_LAM)
     gd, ours = (float(theory.optimal_rate(low, high, lam)) for lam in (0.0, BEST_LAM))
     short = [measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)]
-    return Outcome(
+    return outcome(
+        "quadratic",
         claims=[
-            Claim("the paper's suitable α, 2/((1+2λL)L + (1+2λl)l), is the best constant one", "",
-                  f"{OFF:.0%} to either side changes the rate by {readable(slower, '+.4f')} or more",
-                  slower > 0, "ours"),
-            Claim("the error shrinks by (κ−1)/(κ+1) or more at that step, every k", "((κ−1)/(κ+1))ᵏ",
-                  f"largest excess {readable(max(above, 0.0), '.1g')}", agrees=above <= 1e-7),
-            Claim("the rate is no better than (κ−1)/(κ+1) with κ = κ(B)κ(Q)", "",
-                  f"measured within {readable(off, '.1g')}", off <= 1e-6, "ours"),
-            Claim(f"λ > 0 and the condition, κ(Q) = {kappa_q:g}", "“the condition number worsens”",
-                  ", ".join(f"κ = {kappa:.3g} at λ = {lam:g}" for lam, kappa in worsens.items()),
-                  agrees=min(worsens.values()) > kappa_q),
+            _claim("best-step", slower > 0, off=OFF, slower=slower),
+            _claim("contraction", above <= 1e-7, above=max(above, 0.0)),
+            _claim("sharp", off <= 1e-6, within=off),
+            _claim("condition", min(worsens.values()) > kappa_q, kappa_q=kappa_q,
+                   kappas=", ".join(f"κ = {kappa:.3g} at λ = {lam:g}" for lam, kappa in worsens.items())),
         ],
-        tables={
-            "quadratic": Table(
-                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows
-            )
-        },
-        pictures={"quadratic": Picture(_figure([(row[0], row[5]) for row in rows]))},
+        tables={"quadratic": rows},
+        pictures={"quadratic": _figure([(row[0], row[5]) for row in rows])},
         traces=traces,
         settings={
             "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},
@@ -93,8 +89,7 @@ def run() -> Outcome:
             "lams": [*LAMS, BEST_LAM],
             "short step": SHORT_STEP,
         },
-    ).told(
-        "quadratic", n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=readable(BEST_LAM),
+        n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=BEST_LAM,
         kappa_q=kappa_q, best=best, gd=gd, ours=ours, worth=np.log(ours) / np.log(gd),
     )  # fmt: skip
 

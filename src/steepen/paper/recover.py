@@ -1,18 +1,15 @@
 """Recover the settings that Table 1 leaves out, from the two improvements that it prints.
 
-Each row prints two numbers, the first-step improvement of GD and that of CGD-FD: two equations for two
-unknowns. For a function of two variables the unknowns are the start, for the paper's quadratic the centre and
-the half-width of an evenly spaced spectrum. Both are solved alike: the residuals on a grid, the cells in
-which both change sign, then Newton from every such cell. In more dimensions two numbers are too few, and all
-starts of small whole numbers are tried.
+A row prints the first-step improvements of GD and of CGD-FD: two equations for two unknowns. These are the
+start for a function of two variables, and the centre and half-width of an evenly spaced spectrum for the
+paper's quadratic. Both are found by Newton's method from all cells of a grid in which both residuals change
+sign. In more dimensions all starts of small whole numbers are tried.
 
-What comes out is compatible with the paper, which is all that can be said: the true start is not in print.
-Griewank shows how little two numbers may tell: 0.01 and 0.08 have thousands of solutions.
+A solution is compatible with the paper and need not be the authors' start: Griewank has thousands.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +22,8 @@ from ..functions import Function
 from ..theory import penalised_curvature
 from ._runs import Floats, minimize
 
-_ROWS = 2**16  # starts in one batch: few calls, little memory
-_MOST = 10**7  # whole starts to try
+_ROWS = 2**16  # starts per batch: few calls, little memory
+_MOST = 10**7  # starts of whole numbers to try
 _ITERATIONS = 40
 
 
@@ -35,8 +32,8 @@ def improvement(
 ) -> Any:
     """Return the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100, from starts of shape (..., n).
 
-    With λ = 0 it is that of steepest descent; the probe of CGD-FD is at x + r·∇f, and r = None is the limit
-    r → 0, with the exact H·∇f. It is NaN where f₀ is zero or a value is not finite.
+    With λ = 0 the step is GD's, else CGD-FD's with a second gradient at x + r·∇f, or with the exact H·∇f if
+    r is None. The result is NaN where f₀ is zero or a value is not finite.
     """
     x = np.asarray(start, dtype=float)
     if x.shape[-1:] != (function.n,):
@@ -50,7 +47,7 @@ def improvement(
     for low in range(0, len(rows), _ROWS):
         batch = rows[low : low + _ROWS]
         run = minimize(function, batch, step=step, budget=one_step, trace=False, **penalty)
-        with np.errstate(all="ignore"):  # a value that is not finite becomes NaN
+        with np.errstate(all="ignore"):  # non-finite values become NaN
             before = np.asarray(function(batch), dtype=float)
             parts.append(100.0 * (before - run.fun) / before)
     percent = np.concatenate(parts).reshape(x.shape[:-1])
@@ -61,13 +58,11 @@ def improvement(
 def recover_start(function: Function, lam: float, step: float, r: float | None, gd: float, cgd_fd: float,
                   *, bounds: ArrayLike | None = None, points: int = 201, within: float = 1e-10
                   ) -> Floats:  # fmt: skip
-    """Find starts of a function of two variables that give both improvements, in percent.
+    """Find starts of a function of two variables that give both improvements, in percent, to `within`.
 
-    It looks in the bounds, by default the function's, on a grid of so many points a side: starts that lie
-    closer together than a cell can be missed. Either improvement may be off by `within`. On a homogeneous
-    quadratic such as Matyas both depend on the direction of the start alone, so that the two rounded numbers
-    cannot be met exactly; `within=0.005` asks for agreement in two decimals, and finds rays. The nearest to
-    the middle of the bounds comes first.
+    The bounds, by default the function's, are searched on a grid with `points` per side, which can miss
+    starts that are closer together than a cell. The start nearest to the middle comes first. On Matyas both
+    improvements depend on the direction of the start alone: use `within=0.005`, agreement in two decimals.
     """
     if function.n != 2:
         raise ValueError(f"function: expected one of two variables, got n = {function.n}")
@@ -81,11 +76,10 @@ def recover_start(function: Function, lam: float, step: float, r: float | None, 
 
 
 def recover_spectrum(n: int, lam: float, step: float, gd: float, cgd_fd: float) -> Floats:
-    """Find the evenly spaced spectra with which ½xᵀQx, from all ones, gives both improvements.
+    """Find the evenly spaced spectra of Q with which ½xᵀQx, from all ones, gives both improvements.
 
-    In the eigenbasis of Q one step multiplies the coordinate of eigenvalue t by 1 − αt(1 + 2λt), so both
-    improvements are known functions of the spectrum, for every r. Return (centre, half-width) of each, for
-    centres up to 2/α and half-widths up to the centre, the narrowest first.
+    Return (centre, half-width) of each, for centres up to 2/α and half-widths up to the centre, the narrowest
+    first. A step multiplies the coordinate of eigenvalue t by 1 − αt(1 + 2λt), for every r.
     """
     whole("n", n, 2)
     places = np.linspace(-1.0, 1.0, n)
@@ -99,7 +93,7 @@ def recover_spectrum(n: int, lam: float, step: float, gd: float, cgd_fd: float) 
 
         return np.stack((percent(0.0) - gd, percent(lam) - cgd_fd), axis=-1)
 
-    # the half-width as a share of the centre, so that a box holds all positive spectra
+    # the half-width as a share of the centre: then a box contains all positive spectra
     found = roots_in_the_plane(residuals, np.array([(1e-6, 2.0), (0.0, 1.0)]) / [[step], [1.0]])
     spectra = found * np.stack([np.ones(len(found)), found[:, 0]], axis=-1)
     return spectra[np.argsort(spectra[:, 1])]
@@ -107,10 +101,9 @@ def recover_spectrum(n: int, lam: float, step: float, gd: float, cgd_fd: float) 
 
 def recover_whole_start(function: Function, lam: float, step: float, r: float | None, gd: float,
                         cgd_fd: float, *, largest: int = 12, decimals: int = 2) -> Floats:  # fmt: skip
-    """Find starts of whole numbers from 0 to `largest` that give both improvements in so many decimals.
+    """Find starts of whole numbers from 0 to `largest` that give both improvements to this many decimals.
 
-    With n > 2 the two equations leave a whole surface of starts; small whole numbers are few enough to try
-    all. The paper's rotated hyper-ellipsoid has exactly one among the 13⁵ − 1 up to 12.
+    The paper's rotated hyper-ellipsoid has exactly one among the 13⁵ − 1 up to 12.
     """
     n = function.n
     if largest < 1 or (largest + 1) ** n > _MOST:
@@ -125,7 +118,7 @@ def recover_whole_start(function: Function, lam: float, step: float, r: float | 
 def roots_in_the_plane(
     residuals: Callable[[Floats], Floats], box: Floats, points: int = 201, within: float = 1e-10
 ) -> Floats:
-    """Find the points of a box in the plane where both residuals vanish: grid, then Newton."""
+    """Find the points of a box in the plane where both residuals vanish, by a grid and Newton's method."""
     whole("points", points, 2)
     number("within", within, "a positive number", above=0)
     share = np.linspace(0.0, 1.0, points)
@@ -140,14 +133,15 @@ def roots_in_the_plane(
     x = x[((x >= box[:, 0]) & (x <= box[:, 1])).all(axis=-1)]
     x = x[(np.abs(residuals(x)) <= within).all(axis=-1)]
     x = x[np.argsort(np.linalg.norm(x - box.mean(axis=1), axis=-1), kind="stable")]
-    return _distinct(x, apart=1e-7 * np.diff(box)[:, 0])
+    # of roots found from several cells, the first
+    first = np.unique(np.round((x - box[:, 0]) / (1e-7 * np.diff(box)[:, 0])), axis=0, return_index=True)[1]
+    return x[np.sort(first)]
 
 
 def _newton(residuals: Callable[[Floats], Floats], x: Floats, box: Floats, cell: Floats) -> Floats:
-    """Take all points to roots at once; those that leave the box by more than a cell are dropped.
+    """Run Newton's method from all points at once, and drop those that leave the box by more than a cell.
 
-    The Jacobian is by central differences. Its pseudo-inverse makes the step of a singular one a
-    Gauss–Newton step, towards the least residual.
+    With the pseudo-inverse of the Jacobian, the step is a Gauss–Newton step where it is singular.
     """
     shifts = 1e-6 * np.diff(box)[:, 0] * np.eye(2)
     for _ in range(_ITERATIONS):
@@ -160,22 +154,10 @@ def _newton(residuals: Callable[[Floats], Floats], x: Floats, box: Floats, cell:
         fine = np.isfinite(jacobian).all(axis=(1, 2)) & np.isfinite(value).all(axis=1)
         x, value, jacobian = x[fine], value[fine], jacobian[fine]
         move = (np.linalg.pinv(jacobian, rcond=1e-7) @ value[..., None])[..., 0]
-        # no further than two cells: beyond, the linear model says nothing
+        # at most two cells, where the linear model is of use
         move /= np.maximum(1.0, np.abs(move / (2 * cell)).max(axis=-1, keepdims=True))
         x = x - move
         x = x[((x >= box[:, 0] - cell) & (x <= box[:, 1] + cell)).all(axis=-1)]
         if (np.abs(move) <= 1e-15 * np.abs(box).max()).all():
             break
     return x
-
-
-def _distinct(x: Floats, apart: Floats) -> Floats:
-    """Keep the first of points that lie together."""
-    from scipy.spatial import KDTree  # pyright: ignore[reportMissingTypeStubs]
-
-    keep = np.ones(len(x), dtype=bool)
-    if len(x):
-        tree = KDTree(x / apart)
-        pairs = np.asarray(tree.query_pairs(1.0, p=math.inf, output_type="ndarray"), dtype=np.intp)  # pyright: ignore
-        keep[pairs[:, 1]] = False  # of a pair the first index is the smaller
-    return x[keep]

@@ -15,17 +15,13 @@ import numpy as np
 from ._items import WORDS, Claim, Item, Outcome, Report, Table, tally
 
 NARROW = "-narrow"
-"""How the picture of a figure for narrow screens is named."""
+"""The suffix of a figure's version for narrow screens."""
 
 REPORT, EXPLORER = "report.html", "explore.html"
-"""This page, and the explorer beside it."""
+OPENING = "fig-surfaces-cut"  # the figure at the top of the page
 
-OPENING = "fig-surfaces-cut"
-"""The figure that the page opens with."""
-
-_CSS = Path(__file__).with_name("page.css").read_text("utf-8") + "".join(
-    f"td:nth-child({i}){{--name:var(--c{i})}}" for i in range(1, 25)
-)
+_TEMPLATE, _STYLE = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
+_CELLS = "".join(f"td:nth-child({i}){{--name:var(--c{i})}}" for i in range(1, 25))
 _EXPLORE = f"<p class=lead><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the iterates move.</p>"
 _HOME = (
     "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
@@ -33,11 +29,11 @@ _HOME = (
     "<a href='{0}/paper.html#against-a-tuned-step-size'>Against a tuned step</a></p>"
 )
 _MARKS = {"agrees": "✓", "DIFFERS": "✗", "does not hold": "≠", "AGREES?": "?"}
-_ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
+_ZERO = 1e-13  # smaller numbers are shown as 0 in tables
 
 
 def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], home: str | None = None) -> str:
-    """Write the page about what was made; the pictures are read from `figures/` in its folder.
+    """Return the page as HTML; the figures are read from `figures/` in the report's folder.
 
     With a home, the URL of the documentation, the page links there.
 
@@ -49,40 +45,35 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
     """
     folder, made = report.folder, report.made
     opening = [outcome.pictures[OPENING] for outcome in made.values() if OPENING in outcome.pictures]
-    parts = [
-        "" if home is None else _HOME.format(escape(home.rstrip("/"))),
-        f"<header><p class=where>{escape(WORDS['paper'])}, a paper by {WORDS['authors']}, explained and "
-        "re-run</p>",
-        "<h1>CGD: descend a steeper landscape</h1>",
-        f"<p class=lead>{_prose(WORDS['lead'])}</p>",
-        *(_figure(folder, OPENING, picture.caption) for picture in opening),
-        *([_EXPLORE] if (folder / EXPLORER).is_file() else []),
-        "</header>",
-        _findings(report, missing, versions),
-        _contents(made),
-        *(_part(folder, part, made) for part in _story(made)),
-        _errata(),
-        _claims(made),
-        _versions(made, versions),
-    ]
-    return (
-        "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
-        "<meta name=viewport content='width=device-width, initial-scale=1'>"
-        "<link rel=icon href='data:,'>"  # else a browser asks for one
-        f"<title>{escape(WORDS['paper'])}, run again</title><style>{_CSS}</style></head>\n<body><main>\n"
-        + "\n".join(parts)
-        + "\n</main></body></html>\n"
+    times = {item.name: f"{outcome.seconds:.1f} s" for item, outcome in made.items()}
+    return _TEMPLATE.format(
+        style=_STYLE + _CELLS,
+        home="" if home is None else _HOME.format(escape(home.rstrip("/"))),
+        **{name: _prose(WORDS[name]) for name in ("paper", "authors", "lead", "recovered", "settings")},
+        opening="".join(_figure(folder, OPENING, picture.caption) for picture in opening),
+        explore=_EXPLORE if (folder / EXPLORER).is_file() else "",
+        findings=_findings(made),
+        tally=tally(report.claims),
+        remainder=escape(_remainder(report.claims, missing)),
+        seconds=sum(outcome.seconds for outcome in made.values()),
+        version=escape(versions["steepen"]),
+        contents=_contents(made),
+        parts="\n".join(_part(folder, part, made) for part in _story(made)),
+        errata=_table(Table(("where", "printed", "should read"), WORDS["errata"])),
+        claims="".join(_claims(item, outcome) for item, outcome in made.items()),
+        versions=_settings(versions),
+        times=_settings(times),
     )
 
 
 def _prose(text: str) -> str:
-    """Escape a text; «guillemets» mark a term where it is defined. No line ends within 12 % or λ > 0."""
+    """Return HTML: terms in «guillemets» are definitions, and 12 % and λ > 0 are kept on one line."""
     text = re.sub(r"(?<=\d) (?=%)|(?<=[λα]) (?=[<>=])|(?<=[λα] [<>=]) ", "\u00a0", text)
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
-def _findings(report: Report, missing: Sequence[str], versions: Mapping[str, str]) -> str:
-    found = {item.name: outcome.found[0] for item, outcome in report.made.items() if outcome.found}
+def _findings(made: Mapping[Item, Outcome]) -> str:
+    found = {item.name: outcome.found[0] for item, outcome in made.items() if outcome.found}
     rows = [
         f"<li><strong>{_prose(short)}</strong> {_prose(found[name])} <a href='#{escape(name)}'>More</a>"
         for short, name in WORDS["findings"]
@@ -93,14 +84,7 @@ def _findings(report: Report, missing: Sequence[str], versions: Mapping[str, str
         f"<li><strong>{_prose(training['short'])}</strong> {_prose(training['words'])} (From "
         f"{training['document']}; made by <code>{training['command']}</code>.)"
     )
-    return (
-        f"<section id=findings><h2>What we found</h2><ol class=findings>{''.join(rows)}</ol>"
-        f"<p><strong>{tally(report.claims)}.</strong> "
-        f"{escape(_remainder(report.claims, missing))} <a href='#claims'>All of them</a> are at the end. It "
-        f"took <code>steepen reproduce</code> {sum(o.seconds for o in report.made.values()):.0f} seconds, "
-        f"with steepen {escape(versions['steepen'])}.</p><p class=note>{escape(WORDS['recovered'])} "
-        f"{escape(WORDS['settings'])}</p></section>"
-    )
+    return "".join(rows)
 
 
 def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
@@ -115,19 +99,10 @@ def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _claims(made: Mapping[Item, Outcome]) -> str:
-    rows: list[str] = []
-    for item, outcome in made.items():
-        link = f"<a href='#{escape(item.name)}'>{escape(item.title)}</a>"
-        rows.append(f"<tbody><tr class=group><th colspan=4 scope=rowgroup>{link}</th></tr>")
-        rows += [*map(_claim, outcome.claims), "</tbody>"]
-    head = "".join(f"<th scope=col>{column}</th>" for column in ("claim", "paper", "ours", "verdict"))
-    table = f"<table class=claims><thead><tr>{head}</tr></thead>{''.join(rows)}</table>"
-    return (
-        "<section id=claims><h2>Every claim, one by one</h2><p>Each with the paper's words or figure, and "
-        "what our runs gave.</p>"
-        f"<details><summary>Open the table</summary><div class=wide>{table}</div></details></section>"
-    )
+def _claims(item: Item, outcome: Outcome) -> str:
+    link = f"<a href='#{escape(item.name)}'>{escape(item.title)}</a>"
+    head = f"<tbody><tr class=group><th colspan=4 scope=rowgroup>{link}</th></tr>"
+    return head + "".join(map(_claim, outcome.claims)) + "</tbody>"
 
 
 def _claim(claim: Claim) -> str:
@@ -140,7 +115,7 @@ def _claim(claim: Claim) -> str:
 
 
 def _story(made: Mapping[Item, Outcome]) -> list[dict[str, Any]]:
-    """Return the parts of the page; what no part names has one of its own, at the end."""
+    """Return the parts of the page; items that no part names are in one more, at the end."""
     named = {name for part in WORDS["parts"] for name in (*part["items"], *part["minor"])}
     others = [item.name for item in made if item.name not in named]
     last: dict[str, Any] = {"name": "others", "title": "And", "words": "", "items": others, "minor": []}
@@ -156,12 +131,7 @@ def _contents(made: Mapping[Item, Outcome]) -> str:
         rows.append(
             f"<li><a href='#{part['name']}'><b>{escape(part['title'])}</b></a>{': ' * bool(links)}{links}"
         )
-    rows += [
-        "<li><a href='#errata'>Slips found in the paper</a>",
-        "<li><a href='#claims'>Every claim, one by one</a>",
-        "<li><a href='#versions'>Versions and files</a>",
-    ]
-    return f"<nav><h2>On this page</h2><ol>{''.join(rows)}</ol></nav>"
+    return "".join(rows)
 
 
 def _part(folder: Path, part: Mapping[str, Any], made: Mapping[Item, Outcome]) -> str:
@@ -180,9 +150,9 @@ def _part(folder: Path, part: Mapping[str, Any], made: Mapping[Item, Outcome]) -
 
 def _section(folder: Path, item: Item, made: Outcome) -> str:
     shown = [_figure(folder, name, text) for name, (_, text) in made.pictures.items() if name != OPENING]
-    top = [] if shown else list(made.tables)[:1]  # without a picture a table has to show it
-    shown = shown or [_table(name, made.tables[name]) for name in top]
-    more = [_table(name, table) for name, table in made.tables.items() if name not in top]
+    top = [] if shown else list(made.tables)[:1]  # without a figure, the first table is shown
+    shown = shown or [_wide(name, made.tables[name]) for name in top]
+    more = [_wide(name, table) for name, table in made.tables.items() if name not in top]
     more += [f"<p>{_prose(note)}</p>" for note in made.notes]
     if made.settings:
         more.append(f"<h4>Settings</h4><dl>{_settings(made.settings)}</dl>")
@@ -203,13 +173,12 @@ def _section(folder: Path, item: Item, made: Outcome) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Write names and values, to the last digit; a group of groups is written group by group."""
+    """Write names and values, to the last digit; a mapping of mappings is written item by item."""
     rows: list[str] = []
     for name, value in settings.items():
-        if isinstance(value, Mapping) and all(
-            isinstance(v, Mapping) for v in cast(Mapping[str, Any], value).values()
-        ):
-            rows.append(_settings(cast(Mapping[str, Any], value)))
+        inner = cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {"": value}
+        if all(isinstance(one, Mapping) for one in inner.values()):
+            rows.append(_settings(inner))
         else:
             rows.append(f"<dt>{escape(name)}</dt><dd>{escape(_text(value, 17))}</dd>")
     return "".join(rows)
@@ -226,13 +195,13 @@ def _figure(folder: Path, name: str, caption: str) -> str:
 
 
 def _inside(folder: Path, name: str) -> str:
-    """Return a picture as an address that holds all of it."""
+    """Return a figure as a data URL."""
     svg = _shorter((folder / "figures" / f"{name}.svg").read_text("utf-8"))
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def _shorter(svg: str) -> str:
-    """Leave out of a picture what nobody sees: half of matplotlib's bytes.
+    """Remove what is invisible from an SVG, half of matplotlib's bytes.
 
     Examples
     --------
@@ -242,28 +211,38 @@ def _shorter(svg: str) -> str:
     used = set(re.findall(r"#([\w.-]+)", svg))
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="([^"]*)"', lambda found: found[0] * (found[1] in used), svg)
-    svg = re.sub(r"([1-9]\d*\.\d\d)\d+", r"\1", svg)  # a hundredth of a point; below 1 there are scales
+    svg = re.sub(
+        r"([1-9]\d*\.\d\d)\d+", r"\1", svg
+    )  # to a hundredth of a point; numbers below 1 may be scales
     return re.sub(r"\s*\n\s*", " ", svg)
 
 
-def _table(name: str, table: Table) -> str:
-    about = " class=many" * (len(table.columns) > 10) + _named(table.columns)
-    return (
-        f"<div class=wide><table id='{escape(name)}'{about}><caption>{escape(table.caption)} "
+def _wide(name: str, table: Table) -> str:
+    caption = (
+        f"<caption>{escape(table.caption)} "
         f"<span class=files><a href='tables/{escape(name)}.csv'>CSV</a></span></caption>"
-        f"{_grid(table.columns, table.rows)}</table></div>"
     )
+    about = f" id='{escape(name)}'" + " class=many" * (len(table.columns) > 10)
+    return f"<div class=wide>{_table(table, about, caption)}</div>"
 
 
-def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write the head and the body of a table; columns of numbers are aligned to the right."""
+def _table(table: Table, about: str = "", caption: str = "") -> str:
+    """Write a table, with columns of numbers aligned to the right."""
+    columns, rows, _ = table
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
-    body = [
-        "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
+        + "</tr>"
         for row in rows
-    ]
-    return f"<thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(body)}</tr></tbody>"
+    )
+    # on a phone the style makes a row a card with labelled cells
+    labels = ";".join(f"--c{i}:{json.dumps(c, ensure_ascii=False)}" for i, c in enumerate(columns, 1))
+    return (
+        f"<table{about} style='{escape(labels)}'>{caption}<thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -286,30 +265,3 @@ def _text(value: Any, digits: int = 5) -> str:
         pairs = cast(Mapping[str, Any], value).items()
         return "; ".join(f"{key} = {_text(item, digits)}" for key, item in pairs)
     return "–" if value is None else str(value)
-
-
-def _named(columns: Sequence[str]) -> str:
-    """Return the names of the columns for the style: on a phone a row is a card with labelled cells."""
-    names = ";".join(f"--c{i}:{json.dumps(c, ensure_ascii=False)}" for i, c in enumerate(columns, 1))
-    return f" style='{escape(names)}'"
-
-
-def _errata() -> str:
-    columns = ("where", "printed", "should read")
-    table = _grid(columns, WORDS["errata"])
-    return (
-        "<section id=errata><h2>Slips found in the paper</h2>"
-        "<p>None of them touches a printed number.</p>"
-        f"<div class=wide><table{_named(columns)}>{table}</table></div></section>"
-    )
-
-
-def _versions(made: Mapping[Item, Outcome], versions: Mapping[str, str]) -> str:
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(version)}</dd>" for name, version in versions.items())
-    times = "".join(f"<dt>{escape(item.name)}</dt><dd>{o.seconds:.1f} s</dd>" for item, o in made.items())
-    return (
-        f"<section id=versions><h2>Versions and files</h2><dl>{rows}</dl><h4>Time</h4><dl>{times}</dl>"
-        "<p>Beside this page: <a href='results.jsonl'>results.jsonl</a> with versions and claims, for "
-        "<code>steepen.load_results</code>; the figures in <code>figures/</code>, the tables in "
-        "<code>tables/</code>, the raw traces in <code>traces/</code>.</p></section>"
-    )

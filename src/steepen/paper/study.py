@@ -1,6 +1,6 @@
-"""The study behind the item `tuned`: its problems and starts, how a method is run, and its stored tables.
+"""The study behind the item `tuned`: its problems and starts, its runs, and its stored tables.
 
-`python benchmarks/tuned.py` tunes and judges, and writes the three tables that are read here.
+`python benchmarks/tuned.py` tunes and judges the methods, and writes the three tables that are read here.
 """
 
 from __future__ import annotations
@@ -21,25 +21,20 @@ from ._runs import Floats, minimize
 
 FOLDER = Path(__file__).parent
 
-BUDGETS = (40, 100, 400)  # gradients that a run may take; every method is tuned for each of them
+BUDGETS = (40, 100, 400)  # gradients per run; every method is tuned for each of them
 TUNING, JUDGED, SEED = 40, 200, 0  # starts to tune on (half in 10 dimensions), to judge on; the seed of both
 STAGES = (64, 48, 32)  # trials: over the whole range, then around the best of the stage before
+SHOWN = 100  # the budget in the figures
 
 BOXED = ("eggholder", "forrester", "gramacy-lee", "holder-table", "mccormick", "michalewicz", "schwefel")
-"""Functions that are lower outside of their box than their minimum in it: runs on them stay in the box."""
+"""Functions that are lower outside their box than at their minimum in it: runs on them stay in the box."""
 
-LEVEL = 1e-6  # two ends are level if they differ by no more than this part of the fall
+LEVEL = 1e-6  # two ends are level if they differ by at most this share of the decrease
+CLEAR = 0.1  # a method is ahead if it wins this share of the starts more than it loses, and beyond chance
 
-CLEAR = 0.1
-"""A method is ahead if it wins this share of the starts more than it loses, and zero is not in the limits."""
-
-HAPPENED = {
-    "diverged": "ended above its start",
-    "plateau": "hardly moved",
-    "basin": "heads for a higher minimum",
-    "faster": "is behind on the way to one as low",
-}
-"""What happened to the method that lost."""
+HAPPENED = ("diverged", "plateau", "basin", "faster")
+"""What the method that lost did: it ended above its start, hardly moved, headed for a higher minimum, or was
+behind on the way to one as low."""
 
 PAIRS = (("gd", "cgd-fd"), ("gd", "cgd-fd-negative"), ("gd-two", "cgd-fd"), ("bfgs", "cgd-bfgs"),
          ("gd", "cgd-bfgs"), ("gd", "cgd-auto"))  # fmt: skip
@@ -50,11 +45,9 @@ NAMES = {
     "cgd-fd-negative": "CGD-FD, λ < 0", "bfgs": "BFGS", "cgd-bfgs": "CGD-BFGS", "cgd-auto": "cgd-auto",
 }  # fmt: skip
 
-SHOWN = 100  # the budget of the pictures
-
 
 class Setting(NamedTuple):
-    """The settings of a method: α, λ, r, b, and an α for the first b steps; NaN is what it does not have."""
+    """The settings of a method: α, λ, r, b, and an α for the first b steps; NaN if it has no such setting."""
 
     step: Any = np.nan
     lam: Any = np.nan
@@ -62,27 +55,22 @@ class Setting(NamedTuple):
     b: Any = np.nan
     first: Any = np.nan
 
-    @property
-    def small(self) -> bool:
-        """Whether next to nothing is left of the penalty: |λ| below α/10, or at most three steps of it."""
-        return bool(abs(self.lam) < 0.1 * self.step or self.b < 3)
-
     def keywords(self, method: str) -> dict[str, Any]:
-        """Return them as `minimize` takes them."""
+        """Return them as keywords of `minimize`."""
         given = self._asdict() | {"b": self.b if np.isnan(self.b) else int(self.b)}
         free = {"cgd-auto": (), "cgd-bfgs": ("step", "lam"), "cgd-fd": ("step", "lam", "r", "b")}
         return {name: given[name] for name in free.get(method, ("step",))}
 
 
 class Ends(NamedTuple):
-    """Where the runs of one method ended, and f there: infinity where a run overflowed."""
+    """The last points of the runs of a method, and f there; infinity if a run overflowed."""
 
     x: Floats
     f: Floats
 
 
 class Problem:
-    """A function, its starts to tune on and its starts to judge on."""
+    """A function with its starts to tune on and its starts to judge on."""
 
     def __init__(self, function: Any, tuning: int = TUNING, judged: int = JUDGED, seed: int = SEED) -> None:
         self.function, self.fun = function, function.__call__
@@ -94,13 +82,13 @@ class Problem:
         self.slope = float(np.median(np.linalg.norm(function.grad(self.tuning), axis=-1)))
 
     def run(self, family: str, setting: Setting, starts: Floats, grads: int, **more: Any) -> Run:
-        """Run a method from all starts with so many gradients."""
+        """Run a method from all starts with this many gradients."""
         method = {"cgd-fd-negative": "cgd-fd", "gd-two": "gd"}.get(family, family)
         more = {"trace": False, "budget": Budget(grads=grads), **setting.keywords(method), **more}
         return minimize(self.fun, starts, method=method, jac=self.function.grad, bounds=self.bounds, **more)
 
     def ends(self, family: str, setting: Setting, starts: Floats, grads: int, gtol: float = 0.0) -> Ends:
-        """Run a method from all starts and return where it ends, as the listings do: at the last point."""
+        """Run a method from all starts and return its last points, as the paper's listings do."""
         over = np.full(len(starts), False)
         if family == "gd-two":
             made = self.run("gd", Setting(setting.first), starts, int(setting.b))
@@ -111,7 +99,7 @@ class Problem:
         return Ends(np.asarray(made.x), np.where(over, np.inf, np.asarray(made.fun, dtype=float)))
 
     def won(self, plain: Ends, penalised: Ends) -> tuple[Any, Any]:
-        """Return in which of the judged starts the penalised method ends lower, and in which higher."""
+        """Return masks of the judged starts from which the penalised method ends lower, and higher."""
         fall = np.maximum(self.function(self.judged) - np.minimum(plain.f, penalised.f), 0.0)
         return plain.f > penalised.f + LEVEL * fall, penalised.f > plain.f + LEVEL * fall
 
@@ -120,7 +108,7 @@ _OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUND
 
 
 def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
-    """Yield every function in 2 dimensions and in 10, or in those nearest to these that it has."""
+    """Yield every function in 2 and 10 dimensions, or in the nearest in which it is defined."""
     for name, function in functions.items():
         if only is None or name in only:
             sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
@@ -128,7 +116,7 @@ def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
 
 
 def left(f: Any, first: Any, lowest: float) -> Floats:
-    """Return what is left of f − f*, as a share of the start's, between `LEVEL` and 1."""
+    """Return f − f* as a share of the start's, between `LEVEL` and 1."""
     return np.clip((f - lowest) / np.maximum(first - lowest, 1e-300), LEVEL, 1.0)
 
 
@@ -138,9 +126,9 @@ def left(f: Any, first: Any, lowest: float) -> Floats:
 class Result(NamedTuple):
     """A comparison of a plain method with a penalised one, on one function with one budget.
 
-    `won` and `lost` count the judged starts in which the penalised one ends lower and higher; `low` and
-    `high` are 95 % limits of won − lost as a share of the starts. The medians of f − f* come with such
-    limits, and `happened` says why, first for the starts won and then for those lost.
+    `won` and `lost` count the judged starts from which the penalised one ends lower and higher; `low` and
+    `high` are 95 % limits of won − lost as a share of the starts. The medians of f − f* have such limits too,
+    and `happened` counts `HAPPENED`, first for the starts won and then for those lost.
     """
 
     function: str
@@ -158,24 +146,24 @@ class Result(NamedTuple):
 
     @property
     def net(self) -> float:
-        """The share of the starts won, less that of the starts lost."""
+        """The share of starts won minus the share lost."""
         return (self.won - self.lost) / JUDGED
 
     @property
     def verdict(self) -> int:
-        """1 where the penalised method is ahead, by `CLEAR` and beyond chance, −1 where it is behind."""
+        """1 if the penalised method is ahead, by `CLEAR` and beyond chance; −1 if it is behind; or 0."""
         if abs(self.net) < CLEAR or self.low <= 0 <= self.high:
             return 0
         return 1 if self.net > 0 else -1
 
     @property
     def why(self) -> Why:
-        """What the landscape is like."""
+        """The properties of the landscape."""
         return reasons()[self.function, self.n]
 
 
 class Why(NamedTuple):
-    """What a landscape is like; `why` in benchmarks/tuned.py says what the columns are."""
+    """Properties of a landscape, as `why` in benchmarks/tuned.py defines them."""
 
     condition: float
     down: float
@@ -204,7 +192,7 @@ def results() -> list[Result]:
 
 @cache
 def settings() -> dict[tuple[str, int, int, str], Setting]:
-    """Return the tuned settings by function, dimension, gradients and method."""
+    """Return the tuned settings by function, dimension, budget and method."""
     return {
         (row[0], int(row[1]), int(row[2]), row[3]): Setting(*map(float, row[4:])) for row in _rows("settings")
     }
@@ -224,23 +212,20 @@ def of(plain: str, penalised: str, grads: int) -> list[Result]:
 
 
 def counted(rows: Iterable[Result]) -> tuple[int, int, int]:
-    """Count on how many functions the penalised method is ahead, behind, and neither."""
+    """Count the functions on which the penalised method is ahead, behind, and neither."""
     verdicts = [row.verdict for row in rows]
     return verdicts.count(1), verdicts.count(-1), verdicts.count(0)
 
 
 def happened(rows: Iterable[Result], side: int) -> dict[str, int]:
-    """Add up what happened in the starts won (0) or lost (1) by the penalised method."""
+    """Add up what happened from the starts won (0) or lost (1) by the penalised method."""
     every = np.array([row.happened[side] for row in rows])
     return dict(zip(HAPPENED, every.sum(axis=0).tolist(), strict=True))
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
-    """Return Spearman's coefficient: how well a rising function would turn a into b, from −1 to 1."""
+    """Return Spearman's coefficient, which averages the ranks of equal values."""
+    from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs]
 
-    def ranks(values: Floats) -> Floats:  # equal ones share the mean of theirs
-        below, upto = ((values[:, None] > values).sum(axis=1), (values[:, None] >= values).sum(axis=1))
-        return (below + upto + 1) / 2
-
-    matrix: Any = np.corrcoef([ranks(a), ranks(b)])
+    matrix: Any = np.corrcoef([rankdata(a), rankdata(b)])
     return float(matrix[0, 1])

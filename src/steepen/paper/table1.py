@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import plot
 from .._core.trace import Trace
-from ._items import Claim, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import recover_spectrum, recover_start, recover_whole_start
@@ -18,7 +18,7 @@ METHODS = ("gd", "cgd-fd")
 
 
 def run() -> Outcome:
-    """Run both methods on the six functions, and set the improvements beside the paper's."""
+    """Run both methods on the six functions, and compare the improvements with the paper's."""
     rows: list[tuple[Any, ...]] = []
     claims: list[Claim] = []
     first: dict[str, list[float]] = {}
@@ -27,8 +27,8 @@ def run() -> Outcome:
         first[name] = [_first_step(made) for made in traces]
         ours, printed = [f"{percent:.2f}" for percent in first[name]], [f"{row.gd:.2f}", f"{row.cgd_fd:.2f}"]
         claims += [
-            Claim(f"{row.function.title}, first step of {method.upper()}, %", paper, own, own == paper,
-                  "recovered")
+            claim("table1", "first-step", own == paper, function=row.function.title, method=method.upper(),
+                  printed=paper, ours=own)
             for method, paper, own in zip(METHODS, printed, ours, strict=True)
         ]  # fmt: skip
         gaps = [float(made.f[-1]) - row.function.fmin for made in traces]
@@ -37,25 +37,18 @@ def run() -> Outcome:
     quadratic = EXPERIMENTS["quadratic"].function
     eigenvalues = np.linalg.eigvalsh(quadratic.hess(np.zeros(quadratic.n)))
     spectrum = np.array([eigenvalues[-1] + eigenvalues[0], eigenvalues[-1] - eigenvalues[0]]) / 2
-    return Outcome(
+    return outcome(
+        "table1",
         claims=claims,
         tables={
-            "table1": Table(
-                ("Test function", "n", "λ", "α", "GD, paper", "GD, ours", "CGD-FD, paper", "CGD-FD, ours",
-                 f"f − f* at {T}, GD", f"f − f* at {T}, CGD-FD"),
-                rows,
-            ),
-            "table1-settings": Table(
-                ("Test function", "start", "r"),
-                [(row.function.title, _point(row.start), f"{row.r:g}{' (any gives the same)' * row.any_r}")
-                 for row in EXPERIMENTS.values()],
-            ),
-            "table1-recovery": Table(
-                ("Test function", "unknown", "searched", "r", "solutions", "nearest to ours"),
-                list(_recoveries(spectrum)),
-            ),
+            "table1": rows,
+            "table1-settings": [
+                (row.function.title, _point(row.start), f"{row.r:g}{' (any gives the same)' * row.any_r}")
+                for row in EXPERIMENTS.values()
+            ],
+            "table1-recovery": list(_recoveries(spectrum)),
         },
-        pictures={"table1": Picture(_draw(first))},
+        pictures={"table1": _draw(first)},
         settings={
             "T": T, "b": THRESHOLD,
             "experiments": {
@@ -65,8 +58,7 @@ def run() -> Outcome:
             },
             "quadratic_eigenvalues": eigenvalues,
         },
-    ).told(
-        "table1", penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims), claims=len(claims),
+        penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims), total=len(claims),
         branin=EXPERIMENTS["branin"], n=quadratic.n, spectrum=spectrum,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
-from ._items import Claim, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, claim, outcome
 from ._runs import Floats, minimize, trace, turned_quadratic
 from .listings import theorem1
 
@@ -19,15 +20,13 @@ TWICE_LAM_L = (0.0, 0.5, 2.0)  # λ by 2λL: how much steeper the penalty makes 
 SHARES = (0.1, 0.5, 0.99)  # steps tried, as shares of the upper end of the safe interval
 ITERATIONS = 200
 SMALL, MOST = 1e-6, 100_000  # ∇f → 0: steps until ‖∇f‖ is this share of the start's, and their limit
-RAYS = 100  # directions in which the least curvature of logistic regression is looked for
+RAYS = 100  # directions in which the least curvature of logistic regression is searched for
+_claim = partial(claim, "theorem1")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A convex f with its L and μ, and its minimum.
-
-    `L` and `mu` are measured with `steepen.theory` except where a note says that they are known.
-    """
+    """A convex f with its minimum, and its L and μ, measured with `steepen.theory` unless they are known."""
 
     title: str
     fun: Callable[[Floats], Any]
@@ -40,7 +39,7 @@ class Problem:
 
     @property
     def short(self) -> str:
-        """The title up to a comma."""
+        """The title up to its comma."""
         return self.title.partition(",")[0]
 
     def named(self, product: float) -> str:
@@ -59,12 +58,12 @@ class Problem:
         return np.maximum(made.f - self.fmin, 0.0)
 
     def bound(self, made: Trace, lam: float) -> Floats:
-        """Return Theorem 1's bound of it."""
+        """Return Theorem 1's bound on it."""
         return np.asarray(theory.bound(made.k, self.L, self.mu, lam, float(made.f[0]) - self.fmin))
 
 
 def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
-    """Make a quadratic with eigenvalues from 1 to 10 in a random basis."""
+    """Return a quadratic with eigenvalues from 1 to 10 in a random basis."""
     rng = np.random.default_rng(seed)
     f, _ = turned_quadratic(rng, np.linspace(1.0, 10.0, n))
     start = rng.standard_normal(n)
@@ -73,9 +72,9 @@ def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
 
 
 def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Problem:
-    """Make ½‖Ax − b‖² with a matrix of low rank: not strongly convex, but PL holds.
+    """Return ½‖Ax − b‖² with a matrix of low rank: not strongly convex, but PL holds.
 
-    μ is the smallest eigenvalue of AᵀA that is not zero, that is, its smallest on the span of A's rows.
+    μ is the smallest nonzero eigenvalue of AᵀA, that is, its smallest on the span of A's rows.
     """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(m)
@@ -96,17 +95,16 @@ def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Pro
     L = theory.largest_curvature(hvp, start).value
     mu = theory.smallest_curvature(lambda x, v: rows @ hvp(start, rows.T @ v), np.zeros(rank)).value
     span = np.linalg.qr(A @ rows.T)[0]
-    left = b - span @ (span.T @ b)  # what no x can fit
+    left = b - span @ (span.T @ b)  # the residual at the minimum
     return Problem(f"Least squares, rank {rank} of {n}", fun, grad, hvp, start, float(left @ left) / 2, L, mu)
 
 
 def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Problem:
-    """Make logistic regression, mean log(1 + exp(−yᵢaᵢᵀx)), plus ½ρ‖x‖² with ρ the ridge.
+    """Return logistic regression, mean log(1 + exp(−yᵢaᵢᵀx)), plus ½ρ‖x‖² with ρ the ridge.
 
-    The logistic curvature is largest at 0, so the largest curvature there is L. With a ridge μ = ρ is known.
-    Without one f is not strongly convex, but it is on the set where f ≤ f₀, which no run leaves: μ is the
-    smallest curvature found there, over rays in random directions from the minimum. The data must then not be
-    separable, or there is no minimum.
+    L is the largest curvature at 0, where it is largest, and μ = ρ. Without a ridge f is strongly convex only
+    on the set f ≤ f₀, which no run leaves: μ is the smallest curvature found there on random rays from the
+    minimum, which exists as the data are not separable.
     """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((m, n)) * np.linspace(0.5, 2.0, n)
@@ -153,31 +151,34 @@ def problems() -> tuple[Problem, ...]:
 def run() -> Outcome:
     """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both."""
     cases = problems()
-    outcome = Outcome(claims=[_as_printed(), _sharp(cases[0])])
+    claims = [_as_printed(), _sharp(cases[0])]
     rows: list[tuple[Any, ...]] = []
+    traces: dict[str, Trace] = {}
     for problem in cases:
-        outcome.claims += _measured(problem, rows, outcome.traces)
-    ends = [[outcome.traces[p.named(twice)].f[-1] for twice in (TWICE_LAM_L[0], TWICE_LAM_L[-1])]
-            for p in cases]  # fmt: skip
-    slower = sum(bool(gd < cgd) for gd, cgd in ends)
-    outcome.tables["theorem1"] = Table(("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"), rows)
-    outcome.pictures["theorem1"] = Picture(_figure(cases, outcome.traces))
-    outcome.settings = {
-        "iterations": ITERATIONS, "2λL": list(TWICE_LAM_L), "shares of the interval": list(SHARES),
-        "quadratic": "n = 10, eigenvalues 1 to 10; default_rng(0): basis, linear term, start, all normal",
-        "least squares": "m = 20, n = 10, rank 6; default_rng(1): both factors, b, start, all normal",
-        "logistic": "m = 60, n = 5, columns scaled 0.5 to 2, labels of a normal x with normal noise, "
-        "default_rng(2); with ridge 0.1 from 3 times a normal point, without ridge from 0 with noise 4 times "
-        "as large",
-        "rays": RAYS,
-    }  # fmt: skip
-    return outcome.told(
-        "theorem1", most=TWICE_LAM_L[-1], shorter=(1 + TWICE_LAM_L[-1]) ** 2, slower=slower, cases=len(cases)
+        claims += _measured(problem, rows, traces)
+    ends = [[traces[p.named(twice)].f[-1] for twice in (TWICE_LAM_L[0], TWICE_LAM_L[-1])] for p in cases]
+    return outcome(
+        "theorem1",
+        claims=claims,
+        tables={"theorem1": rows},
+        pictures={"theorem1": _figure(cases, traces)},
+        traces=traces,
+        settings={
+            "iterations": ITERATIONS, "2λL": list(TWICE_LAM_L), "shares of the interval": list(SHARES),
+            "quadratic": "n = 10, eigenvalues 1 to 10; default_rng(0): basis, linear term, start, all normal",
+            "least squares": "m = 20, n = 10, rank 6; default_rng(1): both factors, b, start, all normal",
+            "logistic": "m = 60, n = 5, columns scaled 0.5 to 2, labels of a normal x with normal noise, "
+            "default_rng(2); with ridge 0.1 from 3 times a normal point, without ridge from 0 with noise 4 "
+            "times as large",
+            "rays": RAYS,
+        },
+        most=TWICE_LAM_L[-1], shorter=(1 + TWICE_LAM_L[-1]) ** 2, cases=len(cases),
+        slower=sum(bool(gd < cgd) for gd, cgd in ends),
     )  # fmt: skip
 
 
 def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, Trace]) -> list[Claim]:
-    """Run one problem with each λ; add its rows and traces, and return its claims."""
+    """Run a problem with each λ, add its rows and traces, and return its claims."""
     closest, highest_rise, guards, last, longest = 0.0, -np.inf, 0, 0.0, 0
     goal = SMALL * float(np.linalg.norm(problem.grad(problem.start)))
     for product in TWICE_LAM_L:
@@ -192,27 +193,22 @@ def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, T
         rows.append((problem.title, problem.L, problem.mu, lam, step, rate, worst))
         for share in SHARES:
             inside = problem.run(lam, share * float(theory.safe_interval(problem.L, lam)[1]))
-            # f itself is rounded: a rise below that is none
+            # a rise within the rounding of f does not count
             rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
             highest_rise = max(highest_rise, float(rise.max()))
             guards += int(inside.guarded.sum())
         settled = problem.run(lam, float(step), MOST, gtol=goal)
         last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
-    short = problem.short
+    says = partial(_claim, problem=problem.short)
     return [
-        Claim(f"{short}: f_k − f* within the linear bound, every k", "“a global linear convergence rate”",
-              f"at most {closest:.4f} × bound", agrees=closest <= 1.0),
-        Claim(f"{short}: f never rises for steps inside the safe interval", "“nonincreasing”",
-              f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
-              agrees=highest_rise <= 1.0 and guards == 0),
-        Claim(f"{short}: ∇f → 0", "→ 0",
-              f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
-              agrees=last <= 1.0),
-    ]  # fmt: skip
+        says("bound", closest <= 1.0, closest=closest),
+        says("nonincreasing", highest_rise <= 1.0 and guards == 0, guards=guards),
+        says("converges", last <= 1.0, share=SMALL * last, longest=longest),
+    ]
 
 
 def _as_printed() -> Claim:
-    """Hold the library's interval, step and rate against the printed expressions."""
+    """Compare the interval, step and rate of `steepen.theory` with the printed expressions."""
     apart = 0.0
     for L in (0.3, 1.0, 20.0):
         for lam in (0.0, 0.02, 0.5, 3.0):
@@ -220,30 +216,21 @@ def _as_printed() -> Claim:
             ours = (theory.safe_interval(L, lam)[1], theory.safe_step(L, lam), theory.linear_rate(L, mu, lam))
             ratios = np.array(ours, dtype=float) / theorem1(L, mu, lam)
             apart = max(apart, float(np.abs(ratios - 1).max()))
-    return Claim(
-        "the end of the safe interval, the step and the rate of steepen.theory",
-        "2/(L(1+2λL)²), half of it, 1 − μ/(L(1+2λL)²)",
-        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off", apart <= 1e-12,
-    )  # fmt: skip
+    return _claim("as-printed", apart <= 1e-12, apart=apart)
 
 
 def _sharp(problem: Problem) -> Claim:
-    """Run GD on a quadratic just inside and just outside of the interval, from its steepest direction."""
+    """Run GD on a quadratic just inside and just outside the interval, along its steepest direction."""
     end = float(theory.safe_interval(problem.L, 0.0)[1])
     H = np.stack([problem.hvp(problem.start, e) for e in np.eye(len(problem.start))])
     lowest = cast(Floats, problem.start - np.linalg.solve(H, problem.grad(problem.start)))
     steepest = replace(problem, start=lowest + np.linalg.eigh(H)[1][:, -1])
     inside, outside = (steepest.run(0.0, share * end, 5).f for share in (0.99, 1.01))
-    falls, rises = bool((np.diff(inside) < 0).all()), bool((np.diff(outside) > 0).all())
-    return Claim(
-        f"without a penalty the interval cannot be longer ({problem.title.lower()}, steepest direction)",
-        "",
-        f"at 0.99 of its end f {'falls' if falls else 'rises'}, at 1.01 it {'rises' if rises else 'falls'}",
-        falls and rises, "ours",
-    )  # fmt: skip
+    falls, rises = int((np.diff(inside) < 0).sum()), int((np.diff(outside) > 0).sum())
+    return _claim("sharp", falls == rises == 5, problem=problem.title.lower(), falls=falls, rises=rises)
 
 
-_FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows
+_FLOOR = 1e-10  # of f₀ − f*; below it f is dominated by rounding
 
 
 def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:

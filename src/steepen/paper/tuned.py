@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from ..functions import functions
 from . import study
-from ._items import Claim, Known, Outcome, Picture, Table, readable
+from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats
 from .experiments import EXPERIMENTS, T
 from .extensions import best_step
@@ -19,30 +19,35 @@ from .study import BUDGETS, JUDGED, NAMES, PAIRS, SHOWN, Result, counted, happen
 
 def run() -> Outcome:
     """Show the stored study, run a part of it again, and draw the maps of three functions."""
-    return Outcome(
+    return outcome(
+        "tuned",
         claims=[
-            _claim_ahead("CGD-FD with λ > 0 is ahead of GD, all tuned alike", "gd", "cgd-fd", "limit"),
-            _claim_ahead("CGD-BFGS is ahead of BFGS, both with a tuned constant α", "bfgs", "cgd-bfgs", None),
+            _claim_ahead("gd", "cgd-fd"),
+            _claim_ahead("bfgs", "cgd-bfgs"),
             _claim_condition(),
             _claim_again(),
         ],
         tables={
-            "tuned": _summary_table(),
-            "tuned-functions": _functions_table(),
-            "tuned-happened": _happened_table(),
-            "tuned-why": _why_table(),
+            "tuned": _summary(),
+            "tuned-functions": [
+                (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
+                 row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
+                for row in study.results()
+                if row.plain == "gd" and row.penalised.startswith("cgd-fd")
+            ],
+            "tuned-happened": _happened(),
+            "tuned-why": _reasons(),
         },
-        pictures={
-            "tuned": Picture(bars()), "tuned-maps": Picture(maps()), "tuned-why": Picture(_draw_reasons())
-        },
+        pictures={"tuned": bars(), "tuned-maps": maps(), "tuned-why": _draw_reasons()},
         settings={
             "trials": study.STAGES, "starts to tune on": study.TUNING, "starts to judge on": JUDGED,
             "kept in their box": study.BOXED,
         },
-    ).told("tuned", **_values())  # fmt: skip
+        **_values(),
+    )  # fmt: skip
 
 
-def _summary_table() -> Table:
+def _summary() -> list[tuple[Any, ...]]:
     ends = [[best_step(row, method).gap for method in ("gd", "cgd-fd")] for row in EXPERIMENTS.values()]
     won = sum(cgd < gd for gd, cgd in ends)
     panels = "CGD-FD against GD: the six panels of Fig. 3"
@@ -57,39 +62,20 @@ def _summary_table() -> Table:
                     text = f"{NAMES[penalised]} against {NAMES[plain]}"
                     rows.append((text, words, grads, len(chosen), *counted(chosen),
                                  *(f"{share:.0%}" for share in shares)))  # fmt: skip
-    return Table(
-        ("compared", "variables", "gradients", "problems", "first ahead", "second ahead", "neither",
-         "starts won by the first", "by the second"),
-        rows,
-    )  # fmt: skip
+    return rows
 
 
-def _functions_table() -> Table:
-    sides = [f"{who}: {what}" for who in ("first", "second") for what in ("median f − f*", "from", "to")]
-    return Table(
-        ("function", "n", "gradients", "first", "second", "won by first", "by second", "net from", "to",
-         *sides),
-        [
-            (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
-             row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
-            for row in study.results()
-            if row.plain == "gd" and row.penalised.startswith("cgd-fd")
-        ],
-    )  # fmt: skip
-
-
-def _happened_table() -> Table:
+def _happened() -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for plain, penalised in PAIRS:
         for grads in BUDGETS:
             for side, (winner, loser) in enumerate(((penalised, plain), (plain, penalised))):
                 counts = happened(of(plain, penalised, grads), side).values()
                 rows.append((grads, NAMES[winner], NAMES[loser], sum(counts), *counts))
-    others = (f"the higher one {text}" for text in study.HAPPENED.values())
-    return Table(("gradients", "lower", "higher", "starts", *others), rows)
+    return rows
 
 
-def _why_table() -> Table:
+def _reasons() -> list[tuple[Any, ...]]:
     net = {(row.function, row.n): row.net for row in of("gd", "cgd-fd", SHOWN)}
 
     def finite(value: float) -> float | None:
@@ -99,12 +85,11 @@ def _why_table() -> Table:
         gd, cgd = (settings()[name, n, SHOWN, method] for method in ("gd", "cgd-fd"))
         return gd.step, cgd.step, cgd.lam
 
-    return Table(
-        ("function", "n", "condition number", "negative curvature", "spread of curvature", "best λ negative",
-         "net", "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
-        [(functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
-          net[name, n], *chosen(name, n)) for (name, n), why in study.reasons().items()],
-    )  # fmt: skip
+    return [
+        (functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
+         net[name, n], *chosen(name, n))
+        for (name, n), why in study.reasons().items()
+    ]  # fmt: skip
 
 
 def _listed(values: Iterable[Any]) -> str:
@@ -121,6 +106,7 @@ def _values() -> dict[str, Any]:
         {name: _listed(counted(of(*pair, grads))[side] for grads in BUDGETS) for name, pair in pairs.items()}
         for side in (0, 1)
     )
+    tuned = [settings()[row.function, row.n, SHOWN, "cgd-fd"] for row in helped]
     either = {(row.function, row.n) for row in (*helped, *negative) if row.verdict > 0}
     best = [why.best_negative for why in study.reasons().values() if np.isfinite(why.best_negative)]
 
@@ -140,19 +126,20 @@ def _values() -> dict[str, Any]:
         "wins": winning(helped), "negative_wins": winning(negative), "neither": len(helped) - len(either),
         "won": happened(helped, 0), "lost": happened(helped, 1),
         "often_negative": sum(share > 0.9 for share in best), "known": len(best),
-        "small": sum(settings()[row.function, row.n, SHOWN, "cgd-fd"].small for row in helped),
+        # next to no penalty: a small |λ|, or at most three penalised steps
+        "small": sum(abs(s.lam) < 0.1 * s.step or s.b < 3 for s in tuned),
     }  # fmt: skip
 
 
 # --- claims -----------------------------------------------------------------------------------------
 
 
-def _claim_ahead(text: str, plain: str, penalised: str, known: Known | None) -> Claim:
+def _claim_ahead(plain: str, penalised: str) -> Claim:
     counts = {grads: counted(of(plain, penalised, grads)) for grads in BUDGETS}
     ours = (f"at {grads} gradients ahead on {ahead} of {ahead + behind + level}, behind on {behind}"
             for grads, (ahead, behind, level) in counts.items())  # fmt: skip
     agrees = all(count[0] - count[1] >= study.CLEAR * sum(count) for count in counts.values())
-    return Claim(text, "", "; ".join(ours), agrees, "ours", known)
+    return claim("tuned", penalised, agrees, ahead="; ".join(ours))
 
 
 def _claim_condition() -> Claim:
@@ -166,11 +153,7 @@ def _claim_condition() -> Claim:
         found[grads] = (study.rank_correlation(a, b), *limits.tolist())
     parts = [[readable(value, ".2f") for value in values] for values in found.values()]
     texts = [f"{at} ({low} to {high}) at {g}" for g, (at, low, high) in zip(found, parts, strict=True)]
-    return Claim(
-        f"with T = {T} CGD does the worse against GD the higher the condition number",
-        "“would perform poorly”",
-        f"rank correlation {', '.join(texts)} gradients, over {len(a)} problems", found[T][2] < 0, "chosen",
-    )  # fmt: skip
+    return claim("tuned", "condition", found[T][2] < 0, T=T, correlations=", ".join(texts), problems=len(a))
 
 
 AGAIN = ("booth", "branin", "beale", "rosenbrock", "zakharov")
@@ -187,11 +170,9 @@ def _claim_again() -> Claim:
         ends = [problem.ends(method, setting, problem.judged, grads) for method, setting in chosen.items()]
         won, lost = (int(where.sum()) for where in problem.won(*ends))
         apart = max(apart, abs(won - stored[name, 2].won), abs(lost - stored[name, 2].lost))
-    return Claim(
-        f"the stored study comes out again: {len(AGAIN)} functions, {grads} gradients", "",
-        "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart", apart <= 0.02 * JUDGED,
-        "ours",
-    )  # fmt: skip
+    difference = "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart"
+    return claim("tuned", "again", apart <= 0.02 * JUDGED, functions=len(AGAIN), gradients=grads,
+                 difference=difference)  # fmt: skip
 
 
 # --- pictures -----------------------------------------------------------------------------------------

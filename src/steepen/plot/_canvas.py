@@ -1,4 +1,4 @@
-"""Shared by all plots: colours, an empty figure, its layout."""
+"""Shared by all plots: the colours of the methods, an empty figure, and its layout."""
 
 from __future__ import annotations
 
@@ -20,23 +20,17 @@ COLOURS: Mapping[str, str] = {
 }
 """The colour of each method, the same in every plot; safe for colour-blind readers."""
 
-_PHONE = 4.4  # inches: with the letters of a wide figure, as large as the text around them
+_PHONE = 4.4  # inches, so that the letters are as large as the text around the figure
 
 
 def blank(width: float, height: float = 4) -> Any:
-    """Return an empty figure of this width and height in inches.
-
-    Examples
-    --------
-    >>> blank(4).get_size_inches().tolist()
-    [4.0, 4.0]
-    """
+    """Return an empty figure of this width and height in inches."""
     module = load("matplotlib.figure", "plotting", extra="plot")
     return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def canvas_of(ax: Any) -> Any:
-    """Return the axes to draw on: those given, or those of a new figure."""
+    """Return the axes given, or those of a new figure."""
     return blank(6).subplots() if ax is None else ax
 
 
@@ -47,15 +41,7 @@ def finish(canvas: Any, grid: bool = True) -> None:
 
 
 def tidy(canvas: Any, grid: bool = True) -> None:
-    """Remove the top and right spines, and draw a pale grid under the data.
-
-    Examples
-    --------
-    >>> axes = blank(4).subplots()
-    >>> tidy(axes)
-    >>> axes.spines["top"].get_visible()
-    False
-    """
+    """Remove the top and right spines, and draw a pale grid under the data."""
     ticker = load("matplotlib.ticker", "plotting", extra="plot")
     for axis in (canvas.xaxis, canvas.yaxis):
         if isinstance(axis.get_major_formatter(), ticker.LogFormatterSciNotation):
@@ -96,17 +82,7 @@ def narrow(figure: Any) -> None:
 
 
 def legend_above(figure: Any, columns: int = 4) -> None:
-    """Put the legend of the first panel above all panels, where it covers no curve.
-
-    Examples
-    --------
-    >>> figure = blank(4)
-    >>> for axes in figure.subplots(1, 2):
-    ...     line = axes.plot([0, 1], label="f")
-    >>> legend_above(figure)
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
-    ['f']
-    """
+    """Put the legend of the first panel above all panels, where it covers no curve."""
     for axes in figure.axes:
         if axes.get_legend() is not None:
             axes.get_legend().remove()
@@ -115,7 +91,7 @@ def legend_above(figure: Any, columns: int = 4) -> None:
 
 
 def say_start(axes: Any) -> None:
-    """Add to the label of the y-axis where the axis starts, if not at zero.
+    """Add to the label of the y-axis where the axis starts.
 
     Examples
     --------

@@ -42,16 +42,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
     """Write a figure as `save` does, with text kept as text in SVG, but render it once instead of twice.
 
-    matplotlib renders a figure a first time only to lay it out, which the canvas here does by itself. The
-    figure keeps that canvas, so use this only for figures that are not shown elsewhere.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, steepen as st
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_once(st.plot.blank(4), pathlib.Path(folder, "blank.svg"))
-    ...     pathlib.Path(folder, "blank.svg").read_text()[:5]
-    '<?xml'
+    The figure keeps a canvas of this format: use it only for figures that are not shown elsewhere.
     """
     target, suffix = _target(path)
     backend = f"matplotlib.backends.backend_{'agg' if suffix == '.png' else suffix[1:]}"
@@ -64,7 +55,7 @@ def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """Return the target path and its suffix, or raise ValueError if it cannot be written."""
+    """Return the path and its suffix, or raise an error if no figure can be written there."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in SUFFIXES:

@@ -12,7 +12,6 @@ from .._core.result import Result
 from .._core.trace import Trace
 from .._tools.check import number, one_of, rectangle
 from .._tools.optional import load
-from ..penalties import Penalty, SquaredL2
 from ._canvas import COLOURS, blank, canvas_of, finish
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ Run: TypeAlias = Result | Trace
 Floats: TypeAlias = NDArray[np.float64]
 
 _OTHERS = ("#117733", "#aa4499", "#999933", "#882255", "#44aa99")
-_LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the ground under a path, pale enough for any of them
+_LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the shades under the paths, pale enough for all
 _DASHES = ("-", "--", ":", "-.")
 _DASH = {"gd": "--", "newton": ":", "bfgs": "-.", "dfp": (0, (3, 1, 1, 1, 1, 1)), "cgd-dfp": (0, (2, 2))}
 _AXES = {
@@ -40,25 +39,10 @@ def convergence(
     x_axis: Literal["grads", "iters", "evals"] = "grads",
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot f − f* on a log scale against gradients, iterations or evaluations.
+    """Plot f − f* on a log scale against gradients, iterations or function evaluations.
 
-    A curve is constant from one iterate to the next. For a batch it is the median over the rows, with a band
-    from the lower to the upper quartile.
-
-    Parameters
-    ----------
-    results : mapping from label to Result or Trace
-        One curve each, coloured by method.
-    fmin : float
-        The reference value f*.
-    x_axis : {"grads", "iters", "evals"}
-        The quantity on the x-axis.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    Figure
+    One curve for each label of `results`, coloured by method. For a batch it is the median over the rows,
+    with a band from the lower to the upper quartile. `fmin` is f*; `ax` is by default that of a new figure.
 
     Examples
     --------
@@ -79,7 +63,7 @@ def convergence(
             canvas.fill_between(
                 spent, low - fmin, high - fmin, step="post", color=style["color"], alpha=0.15, lw=0
             )
-        on_top = 2.0 if style["ls"] == "-" else 2.1  # what is under a dashed curve shows through its gaps
+        on_top = 2.0 if style["ls"] == "-" else 2.1  # a curve under a dashed one shows through its gaps
         canvas.step(
             spent, f - fmin, where="post", label=label, lw=1.8, marker="o", ms=4, markevery=[-1],
             zorder=on_top, **style,
@@ -90,8 +74,6 @@ def convergence(
     canvas.set_xlabel(label_x)
     canvas.set_ylabel("f − f*")
     canvas.margins(x=0.02)
-    if canvas.get_xlim()[1] < 1:  # no step was made
-        canvas.set_xlim(-0.02, 1)
     finish(canvas)
     return canvas.figure
 
@@ -102,32 +84,13 @@ def landscape(
     interval: tuple[float, float],
     *,
     jac: Callable[..., Any] | None = None,
-    penalty: Penalty | None = None,
     points: int = 1001,
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot a function of one variable together with its penalised form f + λ·h(∇f).
+    """Plot a function of one variable together with its penalised form f + λ‖∇f‖².
 
-    Parameters
-    ----------
-    fun : callable
-        f of points of shape (..., 1), such as `steepen.functions["levy"].at(n=1)`.
-    lam : float
-        The penalty coefficient λ.
-    interval : (float, float)
-        The ends of the x-axis.
-    jac : callable, optional
-        The gradient; by default `fun.grad`.
-    penalty : Penalty, optional
-        h; by default the squared L2 norm.
-    points : int
-        The number of points per curve.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    Figure
+    `fun` takes points of shape (..., 1), as `steepen.functions["levy"].at(n=1)` does; `jac` is its gradient,
+    by default `fun.grad`, and `points` the number of points per curve.
 
     Examples
     --------
@@ -151,11 +114,9 @@ def landscape(
             "fun: expected a function of one variable, vectorised over leading axes; "
             f"for {points} points its values have shape {f.shape} and its gradients {g.shape}"
         )
-    h = SquaredL2() if penalty is None else penalty
-    name = "‖∇f‖²" if penalty is None else f" h(∇f), h = {penalty!r}"
     canvas = canvas_of(ax)
     canvas.plot(x, f, color=COLOURS["gd"], ls="--", lw=1.8, label="f")
-    canvas.plot(x, f + lam * h.value(g), color=COLOURS["cgd"], lw=1.8, label=f"f + {lam:g}{name}")
+    canvas.plot(x, f + lam * g[:, 0] ** 2, color=COLOURS["cgd"], lw=1.8, label=f"f + {lam:g}‖∇f‖²")
     canvas.set_xlabel("x")
     canvas.margins(x=0)
     finish(canvas)
@@ -173,27 +134,19 @@ def trajectories(
 ) -> Figure:
     """Plot the contours of a function of two variables and the paths of runs made with `trace="x"`.
 
-    A path starts at a dot and ends at a cross; stars are the known minimisers. Contour levels are quantiles
-    of f, so that the bands have equal area.
+    A path (for a batch, one per row) starts at a dot and ends at a cross; stars are the known minimisers.
+    Contour levels are quantiles of f, so that the bands have equal area.
 
     Parameters
     ----------
     fun : callable
         f of points of shape (..., 2), such as `steepen.functions["branin"]`.
-    results : mapping from label to Result or Trace
-        One path each (for a batch, one per row), coloured by method.
     bounds : array of shape (2, 2), optional
         (low, high) of each coordinate; by default a box around the paths.
     heat : bool
         Whether to colour the background by ‖∇f‖ (from `fun.grad`).
     points : int
         The number of grid points per side.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    Figure
 
     Examples
     --------
@@ -248,7 +201,7 @@ def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
     convergence(results, fmin=fun.fmin, ax=axes[-1])
     if flat:
         trajectories(fun, results, ax=axes[0])
-        axes[0].get_legend().remove()  # the other panel has the same one
+        axes[0].get_legend().remove()  # the other panel has the same
     figure.suptitle(f"{fun.title}, n = {fun.n}", fontsize="medium")
     return figure
 
@@ -277,7 +230,7 @@ def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, 
 
 
 def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
-    """Return the counts in `column`, and the quartiles over the rows of f at each count."""
+    """Return the values in `column`, and the quartiles of f over the rows at each."""
     assert trace.length is not None
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
@@ -285,7 +238,7 @@ def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
     reached = np.array(
         [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
     )
-    # an f that is not finite counts as the worst; this method needs no mean of two values
+    # non-finite f counts as worst; this method averages no two values
     reached[~np.isfinite(reached)] = np.inf
     return spent, np.quantile(reached, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
 
@@ -299,11 +252,11 @@ def _paths(label: str, trace: Trace) -> list[Floats]:
 
 
 def _box(fun: Any, paths: list[Floats]) -> Floats:
-    """Return a box around the paths: side ratio at most 2, and not far beyond the function's bounds."""
+    """Return a box around the paths, its sides within a factor of 2, not far beyond the function's bounds."""
     x = np.concatenate(paths)
     x = x[np.isfinite(x).all(axis=1)]
     own = getattr(fun, "bounds", None)
-    if own is not None:  # a run that flies off would leave nothing else to see
+    if own is not None:  # a diverging run would dwarf all others
         corners = np.concatenate([own.T, [path[0] for path in paths]])
         low, high = corners.min(axis=0), corners.max(axis=0)
         x = np.clip(x, low - 0.1 * (high - low), high + 0.1 * (high - low))

@@ -29,22 +29,20 @@ _INK, _HATCH = "0.35", "////"
 def settings_map(
     table: Frame, *, fmin: float | None = None, L: float | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Plot the median final f over the starts for every pair of λ and α.
+    """Plot the median final f over the starts for every pair of λ and α of one function and one method.
 
     Pairs for which at least half of the runs diverge (overflow, or end above their start) are hatched.
-    Settings that form no grid are drawn as dots, or as crosses if they diverge. The line is the upper end
-    of the steps that Theorem 1 proves safe on a convex function of smoothness L; the ring is the best pair.
+    Settings that form no grid are drawn as dots, or as crosses if they diverge. The ring is the best pair.
 
     Parameters
     ----------
     table : DataFrame
-        A result of `sweep` with one function, one method, and several values of λ and of α.
+        A result of `sweep` with several values of λ and of α.
     fmin : float, optional
         Plot f − fmin on a log scale; by default f itself.
     L : float, optional
-        The smoothness constant (see `theory.smoothness`); without it no line is drawn.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        The smoothness constant (see `theory.smoothness`). The line is then the upper end of the steps that
+        Theorem 1 proves safe on a convex function.
 
     Examples
     --------
@@ -65,28 +63,25 @@ def settings_map(
     over = grid.diverged.to_numpy() >= 0.5
     z = np.where(over | ~np.isfinite(grid.f), np.nan, grid.f - (fmin or 0.0))
     known = z[np.isfinite(z)]
-    look: dict[str, Any] = {
-        "cmap": "cividis"
-    }  # dark is low; lightness alone tells levels apart, also in grey
+    look: dict[str, Any] = {"cmap": "cividis"}  # dark is low; its lightness alone tells the levels apart
     if fmin is not None and known.size and known.max() > 0:
         z = np.maximum(z, float(known[known > 0].min()))
         look["norm"] = load("matplotlib.colors", "plotting", extra="plot").LogNorm()
     lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
     x, y = _edges(lam), _edges(step)
+    handles: list[Any] = []
     if len(grid) == len(lam) * len(step):
         cell = np.full((len(step), len(lam)), np.nan)
         cell[np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)] = z
         mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(cell), rasterized=True, **look)
-    else:  # settings that were drawn, or listed
+        if over.any():
+            canvas.add_patch(_hatched(canvas))  # under the cells, of which these are empty
+            handles.append(_square("white", "diverges", _HATCH))
+    else:
         mesh = canvas.scatter(grid.lam, grid.step, c=z, s=28, edgecolors=_INK, linewidths=0.4, **look)
-        canvas.scatter(grid.lam[over], grid.step[over], marker="x", color=_INK, s=18, linewidths=1.0)
+        if over.any():
+            handles += canvas.plot(grid.lam[over], grid.step[over], "x", color=_INK, label="diverges")
     canvas.figure.colorbar(mesh, ax=canvas, label="median of f" if fmin is None else "median of f − f*")
-    handles: list[Any] = []
-    if over.any() and len(grid) == len(lam) * len(step):
-        canvas.add_patch(_ground(canvas))  # under the cells, of which these are empty
-        handles.append(_square("white", "diverges", _HATCH))
-    elif over.any():
-        handles += canvas.plot([], [], lw=0, marker="x", color=_INK, label="diverges")
     if L is not None:
         number("L", L, "a positive number", above=0)
         low, high = max(float(x[0]), 0.0), float(x[-1])
@@ -97,35 +92,27 @@ def settings_map(
     if known.size:
         best = int(np.nanargmin(z))
         ring: dict[str, Any] = {"lw": 0, "marker": "o", "ms": 9, "mfc": "none", "zorder": 4}
-        canvas.plot(
-            grid.lam[best], grid.step[best], mec="white", mew=3.5, **ring
-        )  # seen on dark, and on light
-        handles += canvas.plot(grid.lam[best], grid.step[best], mec="black", mew=1.4, label="best", **ring)
+        for edge in ({"mec": "white", "mew": 3.5}, {"mec": "black", "mew": 1.4, "label": "best"}):
+            rings = canvas.plot(grid.lam[best], grid.step[best], **ring, **edge)  # seen on dark and on light
+        handles += rings
     for values, set_scale in ((lam, canvas.set_xscale), (step, canvas.set_yscale)):
         if values[0] > 0:
             set_scale("log")
     canvas.set(xlabel="λ", ylabel="α", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     canvas.set_title(f"{table.method.iloc[0]} on {table.function.iloc[0]}", fontsize="medium")
     tidy(canvas, grid=False)
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}  # where it hides no cell
-    canvas.legend(handles=handles, ncols=3, frameon=False, **below)
+    # below the axes, where it hides no cell
+    canvas.legend(handles=handles, ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return canvas.figure
 
 
 def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
     """Plot basins of attraction: one panel per setting, one pixel per start, one shade per group of ends.
 
-    End points are binned in squares `radius` times the box of the starts; adjacent squares are one group, the
-    lowest is darkest. Runs that diverge or end in a rare group are hatched. Titles: the percentage lowest.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A result of `sweep` with `points=True`, one function of two variables, and starts on a grid.
-    radius : float
-        The width of a square, as a fraction of the box.
-    most : int
-        The maximum number of groups to show.
+    `table` is a result of `sweep` with `points=True`, one function of two variables, and starts on a grid.
+    End points are binned in squares `radius` times as wide as the box of the starts; adjacent squares form a
+    group. The `most` largest groups are shown, the lowest darkest; runs that diverge or end elsewhere are
+    hatched. The titles say how many runs end in the lowest group.
 
     Examples
     --------
@@ -142,13 +129,12 @@ def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
     _one_of_each(table, ("function",))
     if "x1" not in table or "x2" in table:
         raise ValueError("table: expected end points in two variables; run the sweep with points=True")
+    table = table.reset_index(drop=True)
     first, second = np.sort(table.start0.unique()), np.sort(table.start1.unique())
     columns = [name for name in SETTINGS if name in table]
     groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
     if any(len(part) != len(first) * len(second) for _, part in groups):
         raise ValueError("table: expected starts on a full grid, every x with every y")
-    table = table.reset_index(drop=True)
-    groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
     which, places, lows = _ends(table, radius, most)
     fall = float((table.f0 - min(lows, default=0.0)).median())
     lowest = [i for i, low in enumerate(lows) if low - lows[0] <= 1e-3 * fall]
@@ -162,14 +148,11 @@ def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
         image = np.full((len(second), len(first)), -1)
         image[np.searchsorted(second, part.start1), np.searchsorted(first, part.start0)] = own
         pixels = shades[np.maximum(image, 0)]
-        pixels[image < 0, 3] = 0.0  # and the hatching shows
+        pixels[image < 0, 3] = 0.0  # the hatching shows through
         canvas.imshow(pixels, origin="lower", extent=box, aspect="auto", interpolation="nearest")
-        canvas.add_patch(_ground(canvas))
-        for place in places:
-            inside = (place >= [first[0], second[0]]).all() and (place <= [first[-1], second[-1]]).all()
-            if inside:
-                canvas.plot(*place, lw=0, marker="*", ms=13, color="white", mec="black")
-        canvas.set(xlabel="x₁", ylabel="x₂")
+        canvas.add_patch(_hatched(canvas))
+        canvas.plot(*places.T, lw=0, marker="*", ms=13, color="white", mec="black")
+        canvas.set(xlabel="x₁", ylabel="x₂", xlim=box[:2], ylim=box[2:])
         share = np.mean(np.isin(own, lowest))
         canvas.set_title(f"{_said(part.iloc[0], columns)}: {share:.0%} lowest", fontsize="medium")
         tidy(canvas, grid=False)
@@ -188,19 +171,9 @@ def profiles(
 ) -> Figure:
     """Plot the fraction of runs solved against gradients (compare the data profiles of Moré & Wild, 2009).
 
-    A run is solved when (f − f*)/(f0 − f*) is at most `accuracy`. Each method is shown with the setting that
-    has the lowest median f per function: for a fair comparison, choose the settings on other starts.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A result of `sweep` with `at`.
-    fmin : mapping, optional
-        f* by function name; by default the lowest value in the table.
-    accuracy : float
-        The tolerance on (f − f*)/(f0 − f*).
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+    `table` is a result of `sweep` with `at`. A run is solved when (f − f*)/(f0 − f*) is at most `accuracy`;
+    `fmin` maps function names to f*, by default the lowest value in the table. Each method is shown with the
+    setting that has the lowest median f per function: for a fair comparison, choose it on other starts.
 
     Examples
     --------
@@ -219,11 +192,8 @@ def profiles(
     if missing:
         raise ValueError(f"fmin: expected a value for every function; {missing[0]!r} has none")
     star = np.array([lowest[name] for name in table.function], dtype=float)
-    columns = [name for name in SETTINGS if name in table]
-    scored = table.assign(f=_ranked(table.f))
-    medians = scored.groupby(["function", *columns], dropna=False, observed=True, sort=False).f.median()
-    best = medians.reset_index().sort_values("f", kind="stable").drop_duplicates(["function", "method"])
-    key = ["function", *columns]
+    key = ["function", *(name for name in SETTINGS if name in table)]
+    best = cells(table).sort_values("f", kind="stable").drop_duplicates(["function", "method"])
     chosen = table[key].merge(best[key], how="left", on=key, indicator=True)["_merge"].to_numpy() == "both"
     canvas = canvas_of(ax)
     for i, method in enumerate(table.method.unique()):
@@ -231,23 +201,18 @@ def profiles(
         part, low = table[mine], star[mine]
         near = accuracy * np.maximum(part.f0.to_numpy() - low, 0.0)
         shares = [(part[f"f_{look}"].to_numpy() - low <= near).mean() for look in looks]
-        dash = ("-", "--", ":", "-.")[i % 4]
-        canvas.plot(
-            looks, shares, color=COLOURS.get(method, "0.2"), ls=dash, marker="o", ms=4, lw=1.8, label=method
-        )
+        style: dict[str, Any] = {"color": COLOURS.get(method, "0.2"), "ls": ("-", "--", ":", "-.")[i % 4]}
+        canvas.plot(looks, shares, marker="o", ms=4, lw=1.8, label=method, **style)
     canvas.set(xlabel="gradient evaluations", ylabel=f"share of runs within {accuracy:g}", ylim=(-0.02, 1.02))
     finish(canvas)
     return canvas.figure
 
 
 def cells(table: Frame) -> Frame:
-    """Return one row per function and setting: the median f over the starts, and the fraction diverged.
-
-    Overflow counts as infinite.
-    """
+    """Return the median f over the starts and the fraction diverged, one row per function and setting."""
     columns = ["function", *(name for name in SETTINGS if name in table)]
-    over = diverged(table)
-    scored = table.assign(f=_ranked(table.f), diverged=over.astype(float))
+    ranked = table.f.where(np.isfinite(table.f), np.inf)  # a median with overflow is infinite
+    scored = table.assign(f=ranked, diverged=diverged(table).astype(float))
     groups = scored.groupby(columns, dropna=False, observed=True, sort=False)
     return groups.agg(f=("f", "median"), diverged=("diverged", "mean"), njev=("njev", "median")).reset_index()
 
@@ -255,11 +220,6 @@ def cells(table: Frame) -> Frame:
 def diverged(table: Frame) -> NDArray[np.bool_]:
     """Return a mask of the runs that overflowed or ended above their starting value."""
     return (table.status.isin(_OVER) | ~(table.f <= table.f0)).to_numpy()
-
-
-def _ranked(f: Any) -> Any:
-    """Return f with infinity for non-finite values, so that a median with infinity is infinite."""
-    return f.where(np.isfinite(f), np.inf)
 
 
 def _one_of_each(table: Any, names: tuple[str, ...]) -> None:
@@ -284,15 +244,12 @@ def _edges(values: Floats) -> Floats:
 
 
 def _ends(table: Any, radius: float, most: int) -> tuple[NDArray[np.int64], Floats, list[float]]:
-    """Return the group of each run's end point (−1 for none), the lowest point of each group, and f there.
-
-    End points are binned into squares as wide as the radius; adjacent squares form a group, lowest first.
-    """
+    """Return the group of each end point (−1 for none), and the lowest point of each with its f, in order."""
     label = load("scipy.ndimage", "plotting", extra="plot").label
     x, f = table[["x0", "x1"]].to_numpy(), table.f.to_numpy()
     starts = table[["start0", "start1"]].to_numpy()
     low, width = starts.min(axis=0), np.maximum(np.ptp(starts, axis=0), 1e-300)
-    side, half = int(np.ceil(2 / radius)), int(np.ceil(0.5 / radius))  # half a box more all around
+    side, half = int(np.ceil(2 / radius)), int(np.ceil(0.5 / radius))  # half a box more on every side
     with np.errstate(all="ignore"):
         square = np.floor((x - low) / (radius * width)) + half
     fine = ~diverged(table) & (square >= 0).all(axis=1) & (square < side).all(axis=1)
@@ -312,28 +269,15 @@ def _ends(table: Any, radius: float, most: int) -> tuple[NDArray[np.int64], Floa
 
 
 def _said(row: Any, columns: list[str]) -> str:
-    words = [
-        f"{name} {row[name]:g}"
-        for name in columns[1:]
-        if isinstance(row[name], float) and row[name] == row[name]
-    ]
-    return ", ".join([str(row["method"]), *words])
+    known = [name for name in columns[1:] if isinstance(row[name], float) and np.isfinite(row[name])]
+    return ", ".join([str(row["method"]), *(f"{name} {row[name]:g}" for name in known)])
 
 
-def _ground(canvas: Any) -> Any:
+def _hatched(canvas: Any) -> Any:
     """Return a hatched background that fills the axes."""
     patches = load("matplotlib.patches", "plotting", extra="plot")
-    return patches.Rectangle(
-        (0, 0),
-        1,
-        1,
-        transform=canvas.transAxes,
-        facecolor="white",
-        edgecolor="0.6",
-        hatch=_HATCH,
-        lw=0,
-        zorder=-1,
-    )
+    look: dict[str, Any] = {"fc": "white", "ec": "0.6", "hatch": _HATCH, "lw": 0, "zorder": -1}
+    return patches.Rectangle((0, 0), 1, 1, transform=canvas.transAxes, **look)
 
 
 def _square(colour: Any, label: str, hatch: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The runner: every item of the paper, its files, and the page, in one folder."""
+"""Run every item of the paper, and write its files and the page to a folder."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ ITEMS: Mapping[str, Item] = {
     name: Item(name, run=run, **{part: WORDS["items"][name][part] for part in Item._fields[1:5]})
     for name, run in _RUNS.items()
 }
-"""The items in the paper's order, by name; the words about each are in page.toml."""
+"""The items in the paper's order, by name; their text is in page.toml."""
 
 RESULTS = "results.jsonl"
-"""The claims, a line each, for `steepen.load_results`."""
+"""The claims, one per line, for `steepen.load_results`."""
 
 
 def reproduce(
@@ -89,15 +89,8 @@ def reproduce(
         The items to run, from `ITEMS`; a string may name several, separated by commas. By default all.
     force : bool
         Write even if the folder contains other files.
-    progress : bool
-        Show a progress bar, if standard error is a terminal.
     home : str, optional
         URL of the documentation, relative to the folder: page and explorer then link there.
-
-    Returns
-    -------
-    Report
-        The outcome of each item, with its claims.
 
     Examples
     --------
@@ -116,7 +109,7 @@ def reproduce(
             start = time.perf_counter()
             try:
                 made[item] = item.run()
-            except Exception as error:  # not the caller's mistake, whatever its type says
+            except Exception as error:  # a ValueError here is not about the caller's arguments
                 raise RuntimeError(f"the item {item.name} failed: {error}") from error
             _save(made[item], folder)
             made[item].seconds = time.perf_counter() - start
@@ -129,7 +122,7 @@ def reproduce(
 
 
 def _names(only: str | Sequence[str] | None) -> list[str]:
-    """Check the names asked for, and put them in the paper's order."""
+    """Check the names, and return them in the paper's order."""
     if only is None:
         return list(ITEMS)
     parts = only.split(",") if isinstance(only, str) else map(str, only)
@@ -142,11 +135,11 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
 
 
 def _folder(out: str | Path, force: bool) -> Path:
-    """Create the folder, or find out before any work why it cannot be used."""
+    """Create the folder, or raise ValueError before any work if it cannot be used."""
     folder, parts = Path(out), ("figures", "tables", "traces")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
-    # our folders may be there without a page, if a run was interrupted
+    # an interrupted run leaves our folders without a page
     others = folder.is_dir() and any(path.name not in parts for path in folder.iterdir())
     if others and not force and not (folder / RESULTS).is_file():
         raise ValueError(
@@ -166,7 +159,7 @@ def _save(outcome: Outcome, folder: Path) -> None:
     """Write the pictures, tables and traces of an item."""
     for name, (figure, _) in outcome.pictures.items():
         plot.save_once(figure, folder / f"figures/{name}.png")
-        figure.set_layout_engine("none")  # it is laid out
+        figure.set_layout_engine("none")  # the layout is computed
         plot.save_once(figure, folder / f"figures/{name}.svg")
         plot.narrow(figure)
         plot.save_once(figure, folder / f"figures/{name}{NARROW}.svg")
