@@ -36,6 +36,8 @@ def problem_of(
     if workers is not None:
         differences = replace(differences, workers=workers)
         _check_differences(differences, tuple(x.shape))
+    if jac in ("2-point", "3-point") and is_numpy(x):
+        x = x.astype(np.float64, copy=False)  # differences need its digits
     return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
 
 

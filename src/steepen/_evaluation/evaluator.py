@@ -24,13 +24,11 @@ from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Function, Memo, Only, UserCalls, bound, pair
 from .counter import Cost, EvaluationCounter
-from .finite_differences import Differences, FiniteDifferences, widened
+from .finite_differences import Differences, FiniteDifferences
 from .hessian import Hessian, first_source
-from .source import DifferenceGradient, GivenGradient
+from .source import FLOAT64, DifferenceGradient, GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
-
-FLOAT64 = float(np.finfo(np.float64).eps)
 
 TEXT = np.dtype("<U16")
 
@@ -101,7 +99,7 @@ class Evaluator(UserCalls):
         if self._both is not None:
             self.counter.count(only, *self._charged)
             return self._evaluate_both(x, only)
-        f = self.value_at(widened(x) if self.source.wide else x, only)
+        f = self.value_at(x, only)
         if self._scheme == "2-point":
             self.memo.put(x, f, only)
         return f
@@ -130,10 +128,6 @@ class Evaluator(UserCalls):
         """Evaluate ∇f by differences, with the error of each component."""
         assert self.fd is not None
         self.counter.count(only, "njev")
-        if self.fd.wide is None:
-            self.fd.wide = self.fd.has_float64(x, only)
-            if self.fd.wide:
-                self.memo = Memo(self.backend)  # of a value in float32
         if self._scheme == "2-point":
             self._recall(x, only, self.value)
         return self.fd.gradient(x, self.memo.value, only)
@@ -166,8 +160,7 @@ class Evaluator(UserCalls):
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
-        wide = None if self.fd is None else self.fd.wide
-        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)], dtype=TEXT)
+        source = np.array([self.hessian.source, str(self.hessian.verified)], dtype=TEXT)
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
         return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
 
@@ -176,10 +169,9 @@ class Evaluator(UserCalls):
         self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
         kind = "MaybeScalar" if self._both is None else "MaybeArray"
         self.memo.value = saved.value(f"{name}.value", kind, saved.live)
-        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
+        source, verified = map(str, saved.take(f"{name}.source", TEXT, (2,)))
         self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
-            self.fd.wide = {"True": True, "False": False}.get(wide)
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
 
 

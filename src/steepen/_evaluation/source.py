@@ -16,6 +16,8 @@ from .noise import COST as NOISE_COST
 
 MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
 
+FLOAT64 = float(np.finfo(np.float64).eps)
+
 
 class GivenGradient:
     """A gradient that is taken as it comes, exact at the run's precision: given, or by autodiff."""
@@ -24,7 +26,6 @@ class GivenGradient:
     cheap = True  # whether a search may ask for a gradient where a value leaves a doubt
     exact: Any = True  # whether rounding is all that is wrong with a gradient
     coarse: Any = False  # whether an end by the norm of the gradient must be confirmed by its `error`
-    wide: Any = False  # whether values are float64 though x is float32
     curvature: Any = None  # |f″| along each variable where it is known, NaN where it is not; None: nowhere
     cost_error: Any = Cost()  # what `error` costs
 
@@ -95,14 +96,8 @@ class DifferenceGradient(GivenGradient):
         self.noise = fd.noise
 
     @property
-    def wide(self) -> bool:
-        """Whether the differences of a float32 run are taken in float64."""
-        return bool(self.fd.wide)
-
-    @property
     def exact(self) -> bool:
-        """Whether they are complex, or so much finer than the run's numbers that these hide their error."""
-        return self.fd.scheme == "cs" or self.wide
+        return self.fd.scheme == "cs"
 
     @property
     def gradient_eps(self) -> Scalar:
@@ -113,11 +108,7 @@ class DifferenceGradient(GivenGradient):
     @property
     def coarse(self) -> Mask:
         """Whether values have fewer digits than float64 has."""
-        if self.fd.scheme == "cs":
-            return False
-        return (not self.wide and self.evaluator.eps > np.finfo(np.float64).eps) | (
-            self.fd.state.resolution > 0
-        )
+        return (not self.exact) & ((self.evaluator.eps > FLOAT64) | (self.fd.state.resolution > 0))
 
     @property
     def cost_error(self) -> Cost:
