@@ -112,7 +112,7 @@ SETTINGS = [
     {"lam": schedules.L(0.0, 0.002, T=15)},
     {"lam": schedules.Signed(0.001), "method": "cgd"},
     {"lam": schedules.Perturbed(0.001), "method": "cgd"},
-    {"step": schedules.Cosine(0.004, 0.001, T=15), "lam": lambda k: 0.001 / (k + 1)},
+    {"step": schedules.L(0.004, 0.001, T=15), "lam": lambda k: 0.001 / (k + 1)},
     {"step": steps.Quadratic(), "method": "cgd"},
     {"penalty": st.penalties.L2(), "lam": 0.001},
     {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.001},

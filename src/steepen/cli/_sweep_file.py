@@ -18,7 +18,7 @@ from .._sweep.grid import AXES
 from .._tools.check import is_number, is_whole, meant, one_of, whole
 from ..budget import Budget
 from ..functions import functions
-from ..schedules import Cosine, L
+from ..schedules import L
 from ..steps import Quadratic
 
 OWN = ("functions", "n", "starts", "methods", "budget", "out", "settings")
@@ -149,7 +149,7 @@ def _values(name: str, value: Any) -> Any:
 def _schedule(name: str, text: Any) -> Any:
     """Parse a schedule such as "L(0.1,0.01)"; None means the default."""
     step, said = name == "step", str(text).lower().replace(" ", "")
-    ramp = re.fullmatch(rf"(l|cosine)\({NUMBER},{NUMBER}\)", said)
+    ramp = re.fullmatch(rf"l\({NUMBER},{NUMBER}\)", said)
     if name not in ("step", "lam"):
         raise ValueError(f"{name}: expected numbers, got {text!r}")
     if said == "auto" or (
@@ -160,5 +160,5 @@ def _schedule(name: str, text: Any) -> Any:
         return Quadratic()
     if ramp is None:
         also = ", armijo, quadratic" if step else ""
-        raise ValueError(f"{name}: expected a number, L(a,b), cosine(a,b), auto{also}; got {text!r}")
-    return (L if ramp[1] == "l" else Cosine)(float(ramp[2]), float(ramp[3]))
+        raise ValueError(f"{name}: expected a number, L(a,b), auto{also}; got {text!r}")
+    return L(float(ramp[1]), float(ramp[2]))
