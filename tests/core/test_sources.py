@@ -1,8 +1,5 @@
 """Gradients and H·v from every source, on NumPy's arrays; args, the forms of x0, float32."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +12,7 @@ from steepen._core.backends import Single, backend_for
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..rounding import seen
-from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, parts, run
+from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, run
 
 NOWHERE = st.Budget(iters=0)
 
@@ -137,12 +134,11 @@ def products(jac, start=ONE, **given_):
 
 
 @pytest.mark.parametrize("start", [ONE, MANY, 30 * ONE], ids=["one", "many", "far"])
-def test_the_complex_step_is_exact_to_rounding(start):
+def test_products_of_a_given_gradient_are_differences(start):
     shown, exact, result = products(g, start)
-    assert result.hvp_source == "complex step"
-    scale = np.abs(exact).max() + np.abs(g(start)).max()
-    assert np.abs(shown - exact).max() <= 8 * np.finfo(float).eps * scale
-    assert np.all(result.njev == 1 + 2 + 1)  # ∇f, the product and its check, ∇f at the end
+    assert result.hvp_source == "difference"
+    assert 0 < np.abs(shown - exact).max() <= 1e-5 * np.abs(exact).max() + 1e-14
+    assert np.all(result.njev == 1 + 1 + 1)  # ∇f, the product, ∇f at the end
     assert np.all(result.nhvp == 0)
 
 
@@ -157,47 +153,7 @@ def test_products_of_differenced_gradients_are_not_noise(case, curvature, rows):
     assert np.abs(shown - exact).max() <= error * np.abs(exact).max()
 
 
-def into_a_buffer(x):
-    out = np.empty(3)
-    for i, part in enumerate(parts(x)):
-        out[i] = part
-    return out
-
-
-UNABLE = {
-    "drops": lambda x: g(np.real(x)),
-    "casts": lambda x: g(np.asarray(x, dtype=float)),
-    "uses math": lambda x: g(np.array([math.asinh(math.sinh(t)) for t in x])),
-    "fills a buffer": into_a_buffer,
-    "gives reals": lambda x: g(x).real,
-    "halves": lambda x: g(x.real + 0.5j * x.imag) if np.iscomplexobj(x) else g(x),
-    "the last real": lambda x: np.concatenate([g(x)[:2], g(x)[2:].real]),
-}
-
-
-@pytest.mark.parametrize("name", UNABLE)
-def test_a_gradient_that_cannot_be_complex_is_found_out(name):
-    """Without a warning: pytest makes an error of one."""
-    shown, exact, result = products(UNABLE[name])
-    assert result.hvp_source == "difference"
-    assert 0 < np.abs(shown - exact).max() <= 1e-5 * np.abs(exact).max() + 1e-14
-    assert result.njev == 1 + 2 + 1
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError])
-def test_a_gradient_may_refuse_complex_points_in_any_way_but_not_later(error):
-    def jac(x, left=itertools.repeat(0)):  # noqa: B008
-        if np.iscomplexobj(x) and not next(left):
-            raise error("mine")
-        return g(x)
-
-    assert run(jac=jac).hvp_source == "difference"
-    left = iter([2, 1, 0])
-    with pytest.raises(error, match=r"mine"):
-        run(jac=lambda x: jac(x, left))
-
-
-@pytest.mark.parametrize("given_", [{"hvp": hvp}, {"hess": hess}, {}, {"jac": UNABLE["drops"]}])
+@pytest.mark.parametrize("given_", [{"hvp": hvp}, {"hess": hess}, {}])
 def test_newton_takes_any_source(given_):
     result = run(method="newton", step=1.0, gtol=1e-8, **given_)
     assert result.status is Status.CONVERGED

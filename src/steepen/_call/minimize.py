@@ -53,9 +53,8 @@ def minimize(
         H·v as hvp(x, v, *args); the two names are synonyms.
     hess : callable, optional
         The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. If neither hess nor
-        hvp is given, H·v is computed by autodiff, by a complex step of the gradient, or by a difference of
-        gradients; `Result.hvp_source` says which. Only the first complex step is checked against a
-        difference: pass `hvp` if the gradient is not analytic (np.sign, np.abs).
+        hvp is given, H·v is computed by autodiff or by a difference of gradients; `Result.hvp_source` says
+        which.
     step : number, schedule, callable of k, one value per row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value per row, optional

@@ -25,12 +25,10 @@ from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Function, Memo, Only, UserCalls, bound, pair
 from .counter import Cost, EvaluationCounter
 from .finite_differences import Differences, FiniteDifferences
-from .hessian import Hessian, first_source
+from .hessian import Hessian, source_of
 from .source import FLOAT64, DifferenceGradient, GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
-
-TEXT = np.dtype("<U16")
 
 
 class Evaluator(UserCalls):
@@ -49,7 +47,7 @@ class Evaluator(UserCalls):
         derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
         given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
         self._scheme = jac if isinstance(jac, str) else ""
-        products = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        products = source_of(given, self._scheme)
         if self._scheme in AUTODIFF:
             given = differentiate(self._scheme, given, x0, like)
             self.differentiates = True
@@ -159,18 +157,15 @@ class Evaluator(UserCalls):
             self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
-        source = np.array([self.hessian.source, str(self.hessian.verified)], dtype=TEXT)
+        """Return what a checkpoint holds: the last value or gradient, and what differences know of f."""
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
-        return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
+        return {"x": self.memo.x, "value": self.memo.value, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
         self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
         kind = "MaybeScalar" if self._both is None else "MaybeArray"
         self.memo.value = saved.value(f"{name}.value", kind, saved.live)
-        source, verified = map(str, saved.take(f"{name}.source", TEXT, (2,)))
-        self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
 
