@@ -32,7 +32,7 @@ class Derivatives(NamedTuple):
 
 
 def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Derivatives:
-    """Differentiate with `"jax"` or `"torch"` what was not given, for points like `x` or, if given, `like`."""
+    """Differentiate with `"jax"` or `"torch"` what was not given; `like`: see `Placed`."""
     made = _with_jax(given.value, x) if library == "jax" else _with_torch(given.value, x, like)
     hvp = made.hvp if given.hvp is None and given.hess is None else given.hvp
     return made._replace(hvp=hvp, hess=made.hess if given.hess is None else given.hess)
