@@ -32,11 +32,7 @@ FD_LIMIT = ("2-point", "3-point", "cs")
 
 
 class Evaluator(UserCalls):
-    """Value, gradient and Hessian of one function, counted.
-
-    `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
-    what comes back for them means nothing.
-    """
+    """Value, gradient and Hessian of one function, counted for the rows in the mask `only`; None: all."""
 
     def __init__(
         self, fun: Function, x0: Array, backend: Backend, *, jac: Function | bool | str, hvp: Function | None,
@@ -59,14 +55,13 @@ class Evaluator(UserCalls):
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
         self.source: GivenGradient = GivenGradient(self, gtol)
         if self._scheme in FD_LIMIT:
-            adapts = self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
-            kinds = (
-                (AdaptiveDifferences, AdaptiveGradient)
-                if adaptive and adapts
-                else (FiniteDifferences, DifferenceGradient)
-            )
-            self.fd = kinds[0](self, self._scheme, differences)
-            self.source = kinds[1](self, gtol, self.fd)
+            adaptive = adaptive and self._scheme == "2-point" and not differences.asked
+            if adaptive and self.eps <= FLOAT64:
+                self.fd = AdaptiveDifferences(self, self._scheme, differences)
+                self.source = AdaptiveGradient(self, gtol, self.fd)
+            else:
+                self.fd = FiniteDifferences(self, self._scheme, differences)
+                self.source = DifferenceGradient(self, gtol, self.fd)
         self.memo = Memo(backend)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = backend.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -103,9 +98,9 @@ class Evaluator(UserCalls):
         return f
 
     def grad(self, x: Array, only: Only = None, cached: Any = None, *, spare: bool = False) -> Array:
-        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+        """Evaluate ∇f; `spare`: neither x nor ∇f is used elsewhere, so neither is copied.
 
-        `came`, ∇f that a compiled run has from its value, is never there: here the memo has it.
+        `cached` is for compiled runs; here the memo has what came with f.
         """
         if self._plain:
             self.counter.njev += 1
@@ -131,7 +126,7 @@ class Evaluator(UserCalls):
         return self.fd.gradient(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
-        """Evaluate f, with ∇f for the case that it is asked for."""
+        """Evaluate f, and note ∇f."""
 
         def read(returned: Any, only: Only) -> Scalar:
             f, g = pair(returned)
@@ -142,7 +137,7 @@ class Evaluator(UserCalls):
         return self.ask("fun", self._both, read, only, x)
 
     def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
-        """Have what the memo is of for x."""
+        """Evaluate for the memo what it lacks at x."""
         missing = self.memo.missing(x, only)
         if self.backend.any(missing):
             evaluate(x, missing)
