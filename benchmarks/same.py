@@ -86,8 +86,6 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
     lams = {
         "constant": 0.05,
         "L": schedules.L(0.01, 0.1),
-        "cosine": schedules.Cosine(0.1, 0.01),
-        "piecewise": schedules.Piecewise([0.1, 0.02, 0.0], [10, 20]),
         "table": schedules.Table(np.linspace(0.1, 0.01, 400).tolist()),
         "callable": lambda k: 0.1 / (k + 1),
         "signed": schedules.Signed(0.05),
@@ -98,7 +96,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         lams.items(),
         PENALISED,
         ("branin", "levy"),
-        (("armijo", None), ("fixed", schedules.Cosine(2e-3, 1e-4))),
+        (("armijo", None), ("fixed", schedules.L(2e-3, 1e-4))),
     ):
         yield from alone_and_batch(
             f"lam/{lam_name}/{method}/{name}/{kind}",
@@ -131,7 +129,6 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         )
     rules = {
         "quadratic": steps.Quadratic(), "armijo-c": steps.Armijo(c=0.3, trials=7),
-        "mapped": steps.safe(L=50.0, lam=schedules.L(0.01, 0.1, T=500)),
         "initial": steps.Armijo(initial=0.01, grow=3.0),
     }  # fmt: skip
     for (rule_name, rule), method in itertools.product(rules.items(), METHODS):

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steepen import theory
 from steepen._tools.jobs import run
 from steepen.paper.study import (
     BUDGETS,
@@ -219,13 +218,33 @@ def happened(problem: Problem, winner: Ends, loser: Ends, rows: Any) -> list[str
     return words.tolist()
 
 
+def best_lam(g: Floats, Hg: Floats, HHg: Floats) -> float:
+    """Return the λ whose direction −(g + 2λHg) points at the minimum of the model on span{g, Hg}.
+
+    With θ₁, θ₂ the eigenvalues of H restricted to that plane it is −1/(2(θ₁+θ₂)). If g is an eigenvector with
+    positive curvature, every λ gives the same line and the result is 0; without a minimum it is nan.
+    """
+    length = float(np.linalg.norm(g))
+    # H in the orthonormal basis of the plane that g begins is [[a, b], [b, c]]
+    first = g / length
+    a = float(first @ Hg) / length
+    rest = Hg - (first @ Hg) * first
+    rest -= (first @ rest) * first
+    height = float(np.linalg.norm(rest))
+    if height <= 8 * np.finfo(np.float64).eps * float(np.linalg.norm(Hg)):
+        return 0.0 if a > 0 else float("nan")
+    b = height / length
+    c = float(rest @ (HHg - a * Hg)) / height**2
+    return -0.5 / (a + c) if a > 0 and a * c > b * b else float("nan")
+
+
 def why(problem: Problem, setting: Setting) -> Row:
     """Return what the landscape is like: at its minimum, and along the paths of tuned GD.
 
     That is the condition number at the minimum; the share of the points of the paths at which f bends down
     along its gradient; how many times as large that curvature is at nine tenths of the points as at one tenth
     (sizes alone); and the share of the points at which the λ that is best for the quadratic model on ∇f and
-    H·∇f (`steepen.theory.best_lam`) is negative, of those where there is one.
+    H·∇f (`best_lam`) is negative, of those where there is one.
     """
     f = problem.function
     t = np.linalg.eigvalsh(f.hess(f.minima[0]))
@@ -242,7 +261,7 @@ def why(problem: Problem, setting: Setting) -> Row:
         along = np.einsum("ij,ij->i", g, once)
     fine = np.isfinite(along) & np.isfinite(twice).all(axis=-1)
     size = np.quantile(np.abs(along[fine]), (0.1, 0.9))
-    best = np.array([theory.best_lam(*row) for row in zip(g[fine], once[fine], twice[fine], strict=True)])
+    best = np.array([best_lam(*row) for row in zip(g[fine], once[fine], twice[fine], strict=True)])
     known = best[np.isfinite(best)]
     return (
         *(f"{v:.4g}" for v in (condition, (along[fine] < 0).mean(), size[1] / max(size[0], 1e-300))),

@@ -67,9 +67,8 @@ REFUSED = [
       for schedule, signed, budget, run_ in (
           (TABLE, False, st.Budget(iters=6), "up to 6"),
           (schedules.L(0.1, 0.2, T=5), False, st.Budget(grads=6), "up to 6"),
-          (schedules.Cosine(0.1, 0.2, T=5), True, None, "up to 1000"),
-          (schedules.Signed(TABLE), True, st.Budget(seconds=1.0), "a run of any length"),
-          (steps.safe(4.0, TABLE), False, st.Budget(iters=6), "up to 6"))),
+          (schedules.L(0.1, 0.2, T=5), True, None, "up to 1000"),
+          (schedules.Signed(TABLE), True, st.Budget(seconds=1.0), "a run of any length"))),
     *(({"lam": TABLE, "method": "cgd-fd", "budget": st.Budget(iters=9), **end}, ValueError,
        "lam: a schedule of 5 values is too short for up to 6 iterations")
       for end in ({"b": 5}, {"switch": switches.SmallImprovement(0.0) | switches.After(5)})),
@@ -236,16 +235,13 @@ COUNTS = [
         (lambda v: steps.Armijo(grow=v), "grow"), (lambda v: steps.Armijo(trials=v), "trials"),
         (lambda v: steps.Quadratic(fallback=v), "fallback"), (lambda v: switches.GoodDrop(v), "share"),
         (lambda v: switches.SmallImprovement(v), "rtol"), (lambda v: schedules.L(v, 1.0), "start"),
-        (lambda v: schedules.Cosine(0.0, v), "end"), (lambda v: schedules.Perturbed(0.1, v), "factor"),
+        (lambda v: schedules.L(0.0, v), "end"), (lambda v: schedules.Perturbed(0.1, v), "factor"),
         (lambda v: schedules.Constant(v), "value"), (lambda v: schedules.Table([0.1, v]), "values"),
-        (lambda v: schedules.Piecewise([0.1, v], [2]), "values"), (lambda v: penalties.Huber(v), "delta"),
-        (lambda v: penalties.L1(v), "eps"), (lambda v: penalties.PNorm(v), "p"),
+        (lambda v: penalties.Huber(v), "delta"), (lambda v: penalties.L1(v), "eps"),
+        (lambda v: penalties.PNorm(v), "p"),
         (lambda v: st.CGD(r=v, curvature="difference"), "r"))),
     (lambda v: steps.Armijo(grow=v), "longest", "a finite number where grow is infinite", [inf]),
-    (lambda v: steps.safe(1.0, v), "lam", "values known in advance", [schedules.Auto()]),
     (lambda v: st.CGD(curvature=v), "curvature", "one of exact, difference, bfgs, dfp; got", ["hess"]),
-    (lambda v: schedules.Piecewise([1.0, 2.0, 3.0], v), "boundaries", "increasing numbers, got", [[4, 3]]),
-    (lambda v: schedules.Piecewise([1.0, v], [3, 4]), "values", "one more than the 2 boundaries", [2.0]),
 ]  # fmt: skip
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import steepen as st
-from steepen import schedules, steps
+from steepen import steps, theory
 
-from .calls import by_matrix, cgd, traced
+from .calls import by_matrix, traced
 from .objectives import METHODS, quadratic, spd
 from .pairs import pairs
 from .test_scale import plain, slope
@@ -127,31 +127,13 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, see
     assert np.allclose(res.x, problem.x0 - np.linalg.solve(Q, first), rtol=1e-6, atol=1e-6)
 
 
-def test_the_formulas_take_a_number_an_array_and_a_schedule():
-    lams = np.array([0.0, 0.1, 0.5])
-    for made, formula in (
-        (lambda lam: steps.safe(4.0, lam), lambda lam: 1 / (4 * (1 + 8 * lam) ** 2)),
-        (
-            lambda lam: steps.quadratic_optimal(1.0, 4.0, lam),
-            lambda lam: 2 / ((1 + 8 * lam) * 4 + 1 + 2 * lam),
-        ),
-    ):
-        assert made(0.1) == pytest.approx(formula(0.1), rel=1e-15)
-        np.testing.assert_allclose(made(lams), [formula(v) for v in lams], rtol=1e-15)
-        for lam in (lambda k: 0.1 / (k + 1), schedules.Piecewise([0.5, 0.1], [4])):
-            shown = traced(lam=lam, step=made(lam)).step[:-1]
-            np.testing.assert_allclose(shown, [formula(lam(k)) for k in range(12)], rtol=1e-14)
-        batch = cgd(np.ones((3, 2)), lam=lams, step=made(lams))
-        np.testing.assert_allclose(batch.trace.step[0], [formula(v) for v in lams], rtol=1e-15)
-
-
 @given(n=some.integers(2, 8), seed=SEEDS, lam=some.floats(0, 2), flat=some.booleans())
 def test_the_safe_step_never_raises_f_on_convex_quadratics(n, seed, lam, flat):
     low, high = (0.0, 5.0) if flat else (1.0, 5.0)
     problem, Q = random_quadratic(n, seed, low, high)
     if flat:
         problem = quadratic("flat", Q, Q @ np.ones(n), problem.start)  # singular, but bounded below
-    given_ = {"lam": lam, "step": steps.safe(high, lam), "gtol": 1e-6, "budget": st.Budget(iters=60)}
+    given_ = {"lam": lam, "step": theory.safe_step(high, lam), "gtol": 1e-6, "budget": st.Budget(iters=60)}
     trace = run(problem, "cgd", **given_).trace
     assert not trace.guarded.any(), "convex: the penalised direction always descends"
     # with α = 1/(L(1 + 2λL)²) the fall is at least α‖∇f‖²/2
@@ -174,7 +156,7 @@ def test_the_optimal_step_contracts_as_the_paper_says(n, seed, lam):
     problem, Q = random_quadratic(n, seed, low, high)
     solution = problem.x0 - np.linalg.solve(Q, problem.grad(problem.x0))
     extremes = quadratic("extremes", np.diag([low, 3.0, high]), np.zeros(3), (1.0, 0.0, -2.0))
-    given_ = {"lam": lam, "step": steps.quadratic_optimal(low, high, lam), "budget": st.Budget(iters=12)}
+    given_ = {"lam": lam, "step": theory.quadratic_step(low, high, lam), "budget": st.Budget(iters=12)}
     errors, attained = (
         np.linalg.norm(run(p, "cgd", gtol=0, **given_).trace.x - at, axis=-1)
         for p, at in ((problem, solution), (extremes, 0.0))

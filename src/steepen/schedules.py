@@ -20,8 +20,8 @@ from ._core.guard import VANISHED
 from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
-    "Auto", "ByCurvature", "Constant", "Cosine", "Custom", "L", "Mapped", "Perturbed", "Piecewise",
-    "Schedule", "ScheduleLike", "Signed", "Table", "as_schedule",
+    "Auto", "ByCurvature", "Constant", "Custom", "L", "Perturbed", "Schedule", "ScheduleLike",
+    "Signed", "Table", "as_schedule",
 ]  # fmt: skip
 
 
@@ -71,8 +71,15 @@ class Constant(Schedule):
 
 
 @dataclass(frozen=True)
-class _Ramp(Schedule):
-    """A curve from `start` to `end` in T values; T defaults to the length of the run."""
+class L(Schedule):
+    """The paper's L(a, b): T equally spaced values from a to b; T is by default the length of the run.
+
+    Examples
+    --------
+    >>> lam = L(0.01, 0.1, T=4)
+    >>> [round(lam(k), 2) for k in range(4)]
+    [0.01, 0.04, 0.07, 0.1]
+    """
 
     start: float
     end: float
@@ -93,73 +100,17 @@ class _Ramp(Schedule):
             return self
         if total is None:
             raise ValueError(
-                f"{type(self).__name__}({self.start}, {self.end}): the run has no limit on iterations or "
-                "gradients over which to spread the values; give T or a budget"
+                f"L({self.start}, {self.end}): the run has no limit on iterations or gradients over which to "
+                "spread the values; give T or a budget"
             )
         return replace(self, T=total)
 
-    def _fraction(self, k: int) -> Any:
+    def __call__(self, k: int, /) -> float:
         if self.T is None:
             raise ValueError("T: not set; pass T, or let minimize set it from the budget")
         share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
-        return min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
-
-
-class L(_Ramp):
-    """The paper's L(a, b): T equally spaced values from a to b.
-
-    Examples
-    --------
-    >>> lam = L(0.01, 0.1, T=4)
-    >>> [round(lam(k), 2) for k in range(4)]
-    [0.01, 0.04, 0.07, 0.1]
-    """
-
-    def __call__(self, k: int, /) -> float:
-        return _number(k, self.start + (self.end - self.start) * self._fraction(k))
-
-
-class Cosine(_Ramp):
-    """Half a cosine from a to b: flat at both ends.
-
-    Examples
-    --------
-    >>> [round(Cosine(1.0, 0.0, T=5)(k), 3) for k in range(5)]
-    [1.0, 0.854, 0.5, 0.146, 0.0]
-    """
-
-    def __call__(self, k: int, /) -> float:
-        cos = math.cos if isinstance(k, int) else namespace(k).cos
-        share = (1 - cos(math.pi * self._fraction(k))) / 2
+        share = min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
         return _number(k, self.start + (self.end - self.start) * share)
-
-
-@dataclass(frozen=True)
-class Piecewise(Schedule):
-    """Constant pieces: `values[i]` until k reaches `boundaries[i]`, then the last value.
-
-    Examples
-    --------
-    >>> lam = Piecewise([0.4, 0.1, 0.0], boundaries=[10, 20])
-    >>> lam(9), lam(10), lam(99)
-    (0.4, 0.1, 0.0)
-    """
-
-    values: Sequence[float]
-    boundaries: Sequence[int]
-
-    def __post_init__(self) -> None:
-        floats("values", self.values, "numbers")
-        if len(self.values) != len(self.boundaries) + 1:
-            count = len(self.boundaries)
-            raise ValueError(f"values: expected one more than the {count} boundaries, got {len(self.values)}")
-        if list(self.boundaries) != sorted(set(self.boundaries)):
-            raise ValueError(f"boundaries: expected increasing numbers, got {list(self.boundaries)}")
-
-    def __call__(self, k: int, /) -> float:
-        xp = namespace(k)
-        piece = xp.searchsorted(xp.asarray(self.boundaries), k, side="right")
-        return _number(k, xp.asarray(self.values)[piece])
 
 
 @dataclass(frozen=True)
@@ -208,39 +159,6 @@ class Custom(Schedule):
         return f"Custom({getattr(self.function, '__qualname__', type(self.function).__name__)})"
 
 
-class _Around(Schedule):
-    """A schedule derived from another one, of the same length."""
-
-    inner: Schedule
-
-    @property
-    def length(self) -> int | None:
-        return self.inner.length
-
-    def fit(self, total: int | None) -> Any:
-        fitted = copy(self)
-        object.__setattr__(fitted, "inner", self.inner.fit(total))
-        return fitted
-
-
-@dataclass(frozen=True)
-class Mapped(_Around):
-    """A function of another schedule, such as a step size that depends on λ.
-
-    Examples
-    --------
-    >>> Mapped(lambda lam: 1 / (1 + lam), L(0.0, 1.0, T=2))(1)
-    0.5
-    """
-
-    formula: Callable[[Any], Any]
-    inner: Schedule
-
-    def __call__(self, k: int, /) -> Scalar:
-        value = self.formula(self.inner(k))
-        return value if np.ndim(value) else _number(k, value)
-
-
 class ByCurvature:
     """A λ that depends on H·v, v = ∇h/scale.
 
@@ -256,7 +174,7 @@ class ByCurvature:
 
 
 @dataclass(frozen=True)
-class _Following(ByCurvature, _Around):
+class _Following(ByCurvature, Schedule):
     """A schedule of λ modified by the curvature."""
 
     lam: ScheduleLike
@@ -265,6 +183,15 @@ class _Following(ByCurvature, _Around):
     def __post_init__(self) -> None:
         rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
         object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
+
+    @property
+    def length(self) -> int | None:
+        return self.inner.length
+
+    def fit(self, total: int | None) -> Any:
+        fitted = copy(self)
+        object.__setattr__(fitted, "inner", self.inner.fit(total))
+        return fitted
 
     def __call__(self, k: int, /) -> Scalar:
         return self.inner(k)
@@ -289,18 +216,11 @@ class Signed(_Following):
 
 @dataclass(frozen=True)
 class Perturbed(_Following):
-    """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction nearly vanishes.
+    """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction nearly vanishes (0 ≤ factor < 1).
 
     At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard does not fire, and
     the run would get stuck. With another λ it continues to descend, and once past the point the guard keeps
     it from returning. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is the condition tested.
-
-    Parameters
-    ----------
-    lam : number, schedule, callable of k, or one value per row
-        λ.
-    factor : float
-        The other λ as a multiple of `lam`, at least 0 and less than 1.
 
     Examples
     --------
@@ -355,9 +275,6 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     --------
     >>> as_schedule(0.4, "lam")
     Constant(value=0.4)
-    >>> as_schedule([0.1, 0.2], "lam")
-    Traceback (most recent call last):
-    ValueError: lam: expected a number for a single run, got an array of shape (2,); ...
     """
     if callable(value) and not isinstance(value, Schedule):
         return Custom(value)
@@ -380,6 +297,6 @@ def _number(k: int, value: Any) -> Any:
 
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:
-    if isinstance(schedule, _Around):
+    if isinstance(schedule, _Following):
         return _shape(schedule.inner)
     return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

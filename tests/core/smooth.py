@@ -76,6 +76,7 @@ def check_what_autodiff_takes_from_the_user(library):
     result = run(jac=library, hvp=hvp, lam=0.01)
     assert (result.hvp_source, result.nhvp) == ("hvp", 8)
     result = run(fun=lambda x, a: a * f(x), jac=library, args=(2.0,))
-    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
+    doubled = {"jac": lambda x: 2 * g(x), "hvp": lambda x, v: 2 * hvp(x, v)}
+    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), **doubled).x, rtol=1e-12)
     result = st.minimize(f, ONE, jac=library, bounds=[(-1.2, -1.2), (None, None), (None, None)])
     np.testing.assert_allclose(result.jac, g(result.x), rtol=1e-12)  # given back whole

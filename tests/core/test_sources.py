@@ -1,10 +1,8 @@
 """Gradients and H·v from every source, on NumPy's arrays; args, the forms of x0, float32."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
+import torch
 from scipy.optimize._numdiff import approx_derivative  # the peer whose schemes have the same names
 
 import steepen as st
@@ -14,7 +12,7 @@ from steepen._core.backends import Single, backend_for
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..rounding import seen
-from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, parts, run
+from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, run
 
 NOWHERE = st.Budget(iters=0)
 
@@ -55,17 +53,9 @@ def steepness(x):
     return np.hypot(-400 * x[:, 0] * t - 2 * (1 - x[:, 0]), 200 * t)
 
 
-def refuses_float64(x):
-    if x.dtype != np.float32:
-        raise TypeError("expected float32")
-    return banana(x)
-
-
 FLOAT32_ALONE = {
-    "refuses float64": refuses_float64,
     "returns float32": lambda x: banana(x).astype(np.float32),
     "returns float32 as float64": lambda x: banana(x).astype(np.float32).astype(np.float64),
-    "casts x": lambda x: banana(x.astype(np.float32).astype(np.float64)),
     "computes in float32": lambda x: banana(x.astype(np.float32)).astype(np.float64),
 }
 SINGLE = np.random.default_rng(0).uniform(-2, 2, (30, 2)).astype(np.float32)
@@ -73,13 +63,13 @@ SCHEME = pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 
 
 @pairs(scheme=("2-point", "3-point"), rows=STARTS)
-def test_differences_of_a_float32_run_are_those_of_float64(scheme, rows):
+def test_a_float32_start_without_a_gradient_runs_in_float64(scheme, rows):
     for x0 in [SINGLE] if rows == "many" else SINGLE[:8]:
         res = st.minimize(banana, x0, jac=scheme)
-        assert (res.x.dtype, np.asarray(res.fun).dtype) == (np.float32, np.float64)
+        again = st.minimize(banana, x0.astype(np.float64), jac=scheme)
+        assert res.x.dtype == np.float64
         assert np.all(res.success)
-        assert np.abs(res.x - 1).max() < 3e-3
-        assert steepness(res.x).max() < 1.1e-3
+        assert np.array_equal(res.x, again.x)
 
 
 @pairs(name=FLOAT32_ALONE, rows=STARTS, scheme=("2-point", "3-point"))
@@ -87,20 +77,20 @@ def test_differences_of_a_float32_run_are_those_of_float64(scheme, rows):
 def test_no_success_on_a_gradient_rougher_than_gtol(name, rows, scheme):
     rough = 0
     for x0 in [SINGLE] if rows == "many" else SINGLE[:6]:
-        res = st.minimize(FLOAT32_ALONE[name], x0, jac=scheme)
+        res = st.minimize(FLOAT32_ALONE[name], x0, method="bfgs", jac=scheme)
         assert (steepness(res.x)[np.atleast_1d(res.success)] < 2e-3).all()
         for status, message in zip(np.atleast_1d(res.status), np.atleast_1d(res.message), strict=True):
             if status == Status.INACCURATE_GRADIENT:
                 rough += 1
-                assert 1e-3 < float(message.rpartition("about ")[2].split()[0].rstrip(".")) < 1
+                assert 1e-5 < float(message.rpartition("about ")[2].split()[0].rstrip(".")) < 10
     assert rough or scheme == "3-point"
 
 
 def test_the_error_of_a_rough_gradient_is_that_against_the_exact_one():
     """½·h·H for a one-sided difference, h = √ε: known here, since f is quadratic and 0 at its minimum."""
-    curvature, x0 = np.array([1e3, 2e3], dtype=np.float32), np.full(2, 1.5, np.float32)
-    fun = lambda x: (curvature * (x - 1) ** 2).sum().astype(np.float32) / 2  # noqa: E731
-    res = st.minimize(fun, x0, method="gd", step=4e-4)
+    curvature, x0 = torch.tensor([1e3, 2e3]), torch.full((2,), 1.5)
+    fun = lambda x: (curvature * (x - 1) ** 2).sum() / 2  # noqa: E731
+    res = st.minimize(fun, x0, jac="2-point", method="gd", step=4e-4)
     assert res.status is Status.INACCURATE_GRADIENT
     h = float(np.finfo(np.float32).eps) ** 0.5
     error = float(res.message.rpartition("about ")[2].split()[0].rstrip("."))
@@ -110,19 +100,19 @@ def test_the_error_of_a_rough_gradient_is_that_against_the_exact_one():
 @pairs(scheme=("2-point", "3-point"), rows=STARTS)
 def test_a_rough_gradient_beside_bounds(scheme, rows):
     """Fixed variables have no error, and neither have held ones; at a bound the differences are shorter."""
-    curvature = np.array([1e3, 2e3, 2e3, 500.0], dtype=np.float32)
+    curvature = np.array([1e3, 2e3, 2e3, 500.0])
     bounds = np.array([(1, 1), (1.01, 3), (-np.inf, np.inf), (1 - 1e-6, np.inf)])
     asked = []
 
     def fun(x):
-        asked.extend(np.atleast_2d(x))
-        return (curvature * (x - 1) ** 2).sum(axis=-1).astype(np.float32) / 2
+        asked.extend(np.atleast_2d(x.numpy(force=True)))
+        return (torch.tensor(curvature, dtype=x.dtype) * (x - 1) ** 2).sum(axis=-1) / 2
 
-    x0 = np.full((3, 4) if rows == "many" else 4, 1.5, np.float32)
+    x0 = torch.full((3, 4) if rows == "many" else (4,), 1.5)
     res = st.minimize(fun, x0, jac=scheme, bounds=bounds, method="gd", step=4e-4, gtol=1e-2)
     assert np.sum(res.nfev) == len(asked)
     assert (np.array(asked)[:, 3] >= np.float32(1 - 1e-6)).all()
-    x = np.atleast_2d(res.x).astype(float)
+    x = np.atleast_2d(res.x.double().numpy())
     true = np.linalg.norm(np.clip(x - curvature * (x - 1), *bounds.T) - x, axis=-1)
     assert (true[np.atleast_1d(res.success)] < 1.1e-2).all()
     assert scheme == "3-point" or np.all(res.status == Status.INACCURATE_GRADIENT)
@@ -130,20 +120,9 @@ def test_a_rough_gradient_beside_bounds(scheme, rows):
 
 @SCHEME
 def test_a_rough_gradient_that_is_good_enough_is_success(scheme):
-    x0 = np.array([3.0, -2.0], dtype=np.float32)
-    res = st.minimize(lambda x: ((x - 1) ** 2).sum().astype(np.float32), x0, jac=scheme, gtol=1e-2)
+    res = st.minimize(lambda x: ((x - 1) ** 2).sum(), torch.tensor([3.0, -2.0]), jac=scheme, gtol=1e-2)
     assert res.status is Status.CONVERGED
-    assert np.linalg.norm(2 * (res.x.astype(float) - 1)) < 1e-2
-
-
-@pytest.mark.parametrize("x0", [np.zeros(2), np.array([2.0, 4.0]), np.array([1.0, 0.0])], ids=str)
-def test_round_numbers_are_not_taken_for_float32(x0):
-    given = {"jac": "2-point", "method": "gd", "step": 0.01, "budget": st.Budget(iters=3), "gtol": 0}
-    for fun in (lambda x: x.sum(), lambda x: (x * x).sum(), lambda x: abs(x).sum()):
-        dtypes = []
-        noted = lambda x, f=fun, d=dtypes: d.append(x.dtype) or f(x)  # noqa: E731
-        st.minimize(noted, x0.astype(np.float32), **given)
-        assert set(dtypes[1:]) == {np.dtype(np.float64)}  # after f(x0)
+    assert 2 * (res.x.double() - 1).norm() < 1e-2
 
 
 def products(jac, start=ONE, **given_):
@@ -155,12 +134,11 @@ def products(jac, start=ONE, **given_):
 
 
 @pytest.mark.parametrize("start", [ONE, MANY, 30 * ONE], ids=["one", "many", "far"])
-def test_the_complex_step_is_exact_to_rounding(start):
+def test_products_of_a_given_gradient_are_differences(start):
     shown, exact, result = products(g, start)
-    assert result.hvp_source == "complex step"
-    scale = np.abs(exact).max() + np.abs(g(start)).max()
-    assert np.abs(shown - exact).max() <= 8 * np.finfo(float).eps * scale
-    assert np.all(result.njev == 1 + 2 + 1)  # ∇f, the product and its check, ∇f at the end
+    assert result.hvp_source == "difference"
+    assert 0 < np.abs(shown - exact).max() <= 1e-5 * np.abs(exact).max() + 1e-14
+    assert np.all(result.njev == 1 + 1 + 1)  # ∇f, the product, ∇f at the end
     assert np.all(result.nhvp == 0)
 
 
@@ -175,47 +153,7 @@ def test_products_of_differenced_gradients_are_not_noise(case, curvature, rows):
     assert np.abs(shown - exact).max() <= error * np.abs(exact).max()
 
 
-def into_a_buffer(x):
-    out = np.empty(3)
-    for i, part in enumerate(parts(x)):
-        out[i] = part
-    return out
-
-
-UNABLE = {
-    "drops": lambda x: g(np.real(x)),
-    "casts": lambda x: g(np.asarray(x, dtype=float)),
-    "uses math": lambda x: g(np.array([math.asinh(math.sinh(t)) for t in x])),
-    "fills a buffer": into_a_buffer,
-    "gives reals": lambda x: g(x).real,
-    "halves": lambda x: g(x.real + 0.5j * x.imag) if np.iscomplexobj(x) else g(x),
-    "the last real": lambda x: np.concatenate([g(x)[:2], g(x)[2:].real]),
-}
-
-
-@pytest.mark.parametrize("name", UNABLE)
-def test_a_gradient_that_cannot_be_complex_is_found_out(name):
-    """Without a warning: pytest makes an error of one."""
-    shown, exact, result = products(UNABLE[name])
-    assert result.hvp_source == "difference"
-    assert 0 < np.abs(shown - exact).max() <= 1e-5 * np.abs(exact).max() + 1e-14
-    assert result.njev == 1 + 2 + 1
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError])
-def test_a_gradient_may_refuse_complex_points_in_any_way_but_not_later(error):
-    def jac(x, left=itertools.repeat(0)):  # noqa: B008
-        if np.iscomplexobj(x) and not next(left):
-            raise error("mine")
-        return g(x)
-
-    assert run(jac=jac).hvp_source == "difference"
-    left = iter([2, 1, 0])
-    with pytest.raises(error, match=r"mine"):
-        run(jac=lambda x: jac(x, left))
-
-
-@pytest.mark.parametrize("given_", [{"hvp": hvp}, {"hess": hess}, {}, {"jac": UNABLE["drops"]}])
+@pytest.mark.parametrize("given_", [{"hvp": hvp}, {"hess": hess}, {}])
 def test_newton_takes_any_source(given_):
     result = run(method="newton", step=1.0, gtol=1e-8, **given_)
     assert result.status is Status.CONVERGED

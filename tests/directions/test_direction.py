@@ -1,4 +1,4 @@
-"""A direction of the user's own: pure, or of the form that takes x and g and changes a dict."""
+"""A direction of the user's own."""
 
 from typing import Any, NamedTuple
 
@@ -6,46 +6,44 @@ import numpy as np
 import pytest
 
 import steepen as st
-from steepen.directions._direction import Proposal
+from steepen.directions import Proposal
 
 STARTS = np.array([[-1.2, 1.0], [0.5, 2.0], [1.0, 1.0]])
 F = st.functions["rosenbrock"].at(n=2)
 
 
-class Older(st.Direction):
-    """Momentum that turns its last gradient, as one wrote it before directions were pure."""
-
-    unit = True
-
-    def start(self, x, backend):
-        return {"v": 0 * x, "learnt": 0}
-
-    def learn(self, context, x, f, g, memory):
-        memory["learnt"] = memory["learnt"] + 1
-
-    def propose(self, context, k, x, g, on, memory):
-        assert memory["learnt"] == k + 1
-        memory["v"] = 0.5 * memory["v"] - g
-        memory["last"] = g
-        return memory["v"], 0.0
-
-
-class Newer(st.Direction):
+class Momentum(st.Direction):
     unit = True
 
     def start(self, backend, x):
-        return Moment(0 * x)
+        return Moment(0 * x, 0)
 
     def learn(self, context, point, memory):
-        return memory
+        return memory._replace(learnt=memory.learnt + 1)
 
     def propose(self, context, k, point, lam, on, memory):
-        memory = Moment(0.5 * memory.v - point.g)
+        assert np.all(memory.learnt == k + 1)
+        memory = memory._replace(v=0.5 * memory.v - point.g)
         return Proposal(memory.v, 0.0, memory)
+
+
+class Named(Momentum):
+    """The same with a dict for its memory."""
+
+    def start(self, backend, x):
+        return {"v": 0 * x, "learnt": 0}
+
+    def learn(self, context, point, memory):
+        return memory | {"learnt": memory["learnt"] + 1}
+
+    def propose(self, context, k, point, lam, on, memory):
+        memory = memory | {"v": 0.5 * memory["v"] - point.g}
+        return Proposal(memory["v"], 0.0, memory)
 
 
 class Moment(NamedTuple):
     v: Any
+    learnt: Any
 
 
 def run(x0, method, iters=25, **more):
@@ -54,12 +52,12 @@ def run(x0, method, iters=25, **more):
 
 @pytest.mark.parametrize("step", [None, 1e-3])
 @pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
-def test_both_forms_make_the_same_run_and_are_resumed(tmp_path, x0, step):
-    older, newer = run(x0, Older(), step=step), run(x0, Newer(), step=step)
+def test_a_memory_is_a_tuple_or_a_dict_and_is_resumed(tmp_path, x0, step):
+    older, newer = run(x0, Named(), step=step), run(x0, Momentum(), step=step)
     for (name, a), (_, b) in zip(older.trace.columns(), newer.trace.columns(), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
     np.testing.assert_array_equal(older.status, newer.status)
-    for whole, method in ((older, Older()), (newer, Newer())):
+    for whole, method in ((older, Named()), (newer, Momentum())):
         path = tmp_path / f"{type(method).__name__}.npz"
         run(x0, method, 7, checkpoint=path, step=step)
         resumed = run(x0, method, checkpoint=path, step=step)
@@ -72,8 +70,9 @@ def test_both_forms_make_the_same_run_and_are_resumed(tmp_path, x0, step):
 @pytest.mark.parametrize("c", [-1e-4, 0.0, 1e-4, 1.0, np.nan])
 def test_the_guard_takes_the_gradient_unless_the_direction_descends(c, x0):
     class Slanted(st.Direction):
-        def propose(self, context, k, x, g, on, memory):
-            return c * g + np.stack([-g[..., 1], g[..., 0]], axis=-1), 0.0
+        def propose(self, context, k, point, lam, on, memory):
+            g = point.g
+            return Proposal(c * g + np.stack([-g[..., 1], g[..., 0]], axis=-1), 0.0)
 
     # from 1.5 on the parabola falls by too little: a search that knows the slope of −∇f cuts it to 0.75
     given = {"step": st.steps.Armijo(initial=1.5, c=0.4), "budget": st.Budget(iters=1), "method": Slanted()}
@@ -101,16 +100,16 @@ def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method):
     np.testing.assert_allclose(held[:, :2], free, rtol=1e-6 if method == "cgd-fd" else 1e-10)
 
 
-def test_recover_of_the_older_form_is_asked():
+def test_a_direction_may_propose_again_after_a_failed_search():
     asked = []
 
     class Up(st.Direction):
-        def restart(self, context, x, stuck, memory):
-            asked.append(x)
-            return False
+        def restart(self, context, point, stuck, memory):
+            asked.append(point.x)
+            return memory, False
 
-        def propose(self, context, k, x, g, on, memory):
-            return -g, 0.0
+        def propose(self, context, k, point, lam, on, memory):
+            return Proposal(-point.g, 0.0)
 
     result = st.minimize(lambda x: x @ x, [1.0, 2.0], method=Up(), jac=lambda x: -2 * x)  # a wrong sign
     assert result.status is st.Status.LINE_SEARCH_FAILED

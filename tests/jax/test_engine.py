@@ -118,12 +118,12 @@ def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
         ),
         pytest.param({"method": "cgd", "lam": schedules.Perturbed(0.01), "step": steps.Quadratic()},
                      marks=SLOW),
-        {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": schedules.Cosine(1e-2, 1e-3)},
-        {"method": "cgd-dfp", "lam": schedules.Piecewise([0.1, 0.0], [5]), "penalty": penalties.Huber(0.5),
+        {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": schedules.L(1e-2, 1e-3)},
+        {"method": "cgd-dfp", "lam": schedules.Signed(0.1), "penalty": penalties.Huber(0.5),
          "step": 1e-2, "switch": switches.GoodDrop(0.9)},
         {"method": "gd", "step": schedules.Table(np.linspace(0.01, 0.001, 30).tolist()), "ftol": 1e-2},
     ],
-    ids=("L", "Perturbed", "Cosine", "Piecewise", "Table"),
+    ids=("L", "Perturbed", "step", "Signed", "Table"),
 )  # fmt: skip
 def test_steps_switches_schedules_and_penalties(given):
     agree(START, beale, budget=st.Budget(iters=30), **given)

@@ -21,11 +21,6 @@ def branches(x):
     return -square(x)
 
 
-class Old(st.Direction):
-    def propose(self, context, k, x, g, on, memory):  # pyright: ignore
-        return -g, 0.0
-
-
 X = np.ones(2, np.float32)
 
 
@@ -84,7 +79,6 @@ def test_a_value_of_less_precision_than_the_start():
         (X, {"has_aux": True}, r"fun: expected \(f, aux\), since has_aux is True"),
         (X, {"slots": 0}, "slots: expected a whole number"),
         (X, {"mesh": 3}, "mesh: expected a jax.sharding.Mesh"),
-        (X, {"method": Old()}, "method: .* changes its memory in place"),
         (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),
         (X, {"method": "gd", "step": lambda k: 1.0 if k < 5 else 0.5}, "step: .* it branches on k"),
     ],

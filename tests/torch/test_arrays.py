@@ -107,14 +107,14 @@ def test_a_resumed_run_is_the_same_to_the_bit(tmp_path, method, rows):
 
 @pytest.mark.usefixtures("few")
 @ROWS
-def test_differences_of_float32_tensors_are_taken_in_float64(rows):
+def test_differences_of_float32_tensors_end_honestly(rows):
     banana = lambda x: 100 * (x[..., 1] - x[..., 0] ** 2) ** 2 + (1 - x[..., 0]) ** 2  # noqa: E731
     x0 = torch.tensor([[0.5, -0.9], [-1.8, -1.9], [1.2, 1.6]])
     res = st.minimize(banana, x0 if rows == "many" else x0[0], jac="2-point")
-    assert np.all(res.success)
     assert res.x.dtype == torch.float32
-    assert float((res.x - 1).abs().max()) < 3e-3
-    weights = torch.tensor([[2.0, 0.5], [0.5, 1.0]])  # which refuse float64
+    assert np.all(np.isin(res.status, (Status.INACCURATE_GRADIENT, Status.LINE_SEARCH_FAILED)))
+    assert float(banana(res.x).max()) < 1e-2
+    weights = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
     refusing = st.minimize(lambda x: x @ (weights @ x), torch.tensor([1.0, -2.0]), jac="2-point")
     assert refusing.status is Status.CONVERGED
     assert refusing.x.abs().max() < 1e-3

@@ -19,7 +19,6 @@ from .._tools.check import number, one_of
 from .._tools.workers import Map
 from ..budget import Budget
 from ..directions import METHODS, Direction
-from ..directions._direction import pure
 from ..schedules import Schedule, ScheduleLike
 from ..steps import Armijo, Fixed, Step
 from ..switches import After, FirstGuard, Switch
@@ -36,6 +35,8 @@ def problem_of(
     if workers is not None:
         differences = replace(differences, workers=workers)
         _check_differences(differences, tuple(x.shape))
+    if jac in ("2-point", "3-point") and is_numpy(x):
+        x = x.astype(np.float64, copy=False)  # differences need its digits
     return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
 
 
@@ -117,7 +118,7 @@ def direction_of(method: str | Direction, **parts: Any) -> Direction:
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
         raise ValueError(f"{next(iter(given))}: pass it to the constructor of the direction, {method!r}")
-    return pure(method)
+    return method
 
 
 def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:

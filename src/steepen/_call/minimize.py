@@ -36,8 +36,8 @@ def minimize(
         f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), like `steepen.functions`.
     x0 : array
         A start point (n,), or a batch (B, n) of independent runs; f must then be vectorised over leading
-        axes or, under autodiff, be written for one point. Float32 stays float32 (but see `jac`); torch and
-        JAX arrays stay torch and JAX arrays.
+        axes or, under autodiff, be written for one point. Torch and JAX arrays stay torch and JAX arrays,
+        and float32 stays float32, except that NumPy's becomes float64 where differences of f need its digits.
     args : tuple
         Extra arguments passed to fun, jac, hvp and hess.
     method : str or Direction
@@ -45,8 +45,7 @@ def minimize(
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
-        torch and JAX arrays, else "2-point". The differences of a float32 run are taken in float64 if fun
-        accepts float64 and returns that precision. With one variable the gradient may be a scalar.
+        torch and JAX arrays, else "2-point". With one variable the gradient may be a scalar.
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
@@ -54,9 +53,8 @@ def minimize(
         H·v as hvp(x, v, *args); the two names are synonyms.
     hess : callable, optional
         The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. If neither hess nor
-        hvp is given, H·v is computed by autodiff, by a complex step of the gradient, or by a difference of
-        gradients; `Result.hvp_source` says which. Only the first complex step is checked against a
-        difference: pass `hvp` if the gradient is not analytic (np.sign, np.abs).
+        hvp is given, H·v is computed by autodiff or by a difference of gradients; `Result.hvp_source` says
+        which.
     step : number, schedule, callable of k, one value per row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value per row, optional
@@ -138,7 +136,7 @@ def minimize(
     else:
         with mapping_of(given["workers"]) as workers:
             problem = scaled(problem_of(fun, x, args, given, workers), given["x_scale"])
-            settings = settings_of(tuple(x.shape), x.dtype, method, **run_settings(given))
+            settings = settings_of(tuple(x.shape), problem.x.dtype, method, **run_settings(given))
             result = solve(
                 problem, settings, trace=given["trace"], callback=given["callback"],
                 progress=given["progress"], checkpoint=given["checkpoint"],

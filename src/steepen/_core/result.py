@@ -47,8 +47,8 @@ class Result(Mapping[str, Any]):
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
     best : the best finite point seen
-    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step", "difference", "bfgs" or
-        "dfp"; None where the method needs none
+    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "difference", "bfgs" or "dfp";
+        None where the method needs none
     trace : the Trace, or None
     method : the method's name
     seconds : wall time of the run

@@ -34,21 +34,19 @@ class AdaptiveGradient(DifferenceGradient):
 
     @property
     def curvature(self) -> Array:
-        """|f″| along each variable as differences have shown it, NaN where it is unknown."""
         return self.fd.state.curvature
 
     def eps_f(self, f: Scalar) -> Scalar:
-        """Return by how much a value of f may be wrong."""
         return self.noise.eps_f(f)
 
     def set_curvature(self, curvature: Array, rows: Mask) -> None:
-        """Take |f″| along each variable from a method that has learnt it."""
-        self.fd.set_curvature(curvature, rows)
+        rows = self.backend.and_not(rows, self.fd.state.central)  # there, second differences show it
+        if self.backend.any(rows):
+            self.fd.learn_curvature(to_numpy(curvature), rows)
 
     # --- gradients -----------------------------------------------------------------------------------
 
     def gradient(self, c: SolverState, rows: Any, cached: MaybeArray) -> tuple[Array, MaybeArray]:
-        """Evaluate ∇f with intervals for the noise and the curvature that are known, or found out now."""
         backend, fd, noise, evaluator = self.backend, self.fd, self.noise, self.evaluator
         x, f, every = c.point.x, c.point.f, True if rows is None else rows
         if c.k == 0:
@@ -62,9 +60,8 @@ class AdaptiveGradient(DifferenceGradient):
             noise.estimate(x, f, asked, self.gtol, step)
         soon = backend.and_not(every, fd.state.central) & noise.noisy(f)
         if c.k > 0 and backend.any(soon) and backend.any(soon := soon & self._inaccurate_soon(c)):
-            c.n_stalled = backend.select(
-                self._use_central(soon), 0, c.n_stalled
-            )  # a better gradient is worth a search
+            # a better gradient is worth a search
+            c.n_stalled = backend.select(self._use_central(soon), 0, c.n_stalled)
         if backend.any(uneven) and backend.any(uneven := uneven & self._affords(fd.cost_survey)):
             g, error, fine = fd.survey(x, f, uneven)
             fine = fine & uneven & (backend.norm(g) > self.gtol)  # else f may have waves that are shorter
@@ -120,10 +117,8 @@ class AdaptiveGradient(DifferenceGradient):
             return central & False
         decrease, hidden = self.decreases(x, f, g, error)
         rough = hidden > tuning.INACCURATE * decrease
-        # noise hides more along directions of low curvature than these sums show
-        rough = (
-            rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if backend.any(rough) else rough
-        )
+        if backend.any(rough):  # noise hides more along directions of low curvature than these sums show
+            rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f))
         return backend.and_not(rough, central)
 
     def _inaccurate_soon(self, c: SolverState) -> Mask:
@@ -134,7 +129,6 @@ class AdaptiveGradient(DifferenceGradient):
         return c.step_info.before - point.f < tuning.SOON * backend.num.sqrt(hidden * abs(point.f))
 
     def relax(self, c: SolverState, calm: Mask) -> None:
-        """Go back to forward differences where they would have been accurate enough."""
         backend, point, state = self.backend, c.point, self.fd.state
         rows = calm & state.central
         if backend.any(rows):
@@ -146,25 +140,19 @@ class AdaptiveGradient(DifferenceGradient):
     # --- ends ----------------------------------------------------------------------------------------
 
     def trusts(self, c: SolverState) -> Mask:
-        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger.
-
-        It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
-        """
+        """Return where the error of ∇f is not far above gtol, nor above it at all if f may be quantised."""
         backend, point = self.backend, c.point
         residual, e = self.space.residual, point.error  # no more than the box lets it move x
-        error = backend.num.maximum(
-            residual(point.x, e, backend.norm(e)), residual(point.x, -e, backend.norm(e))
-        )
+        size = backend.norm(e)
+        error = backend.num.maximum(residual(point.x, e, size), residual(point.x, -e, size))
         strict = backend.some((point.g == 0) & ~self.space.fixed(point.x))
         strict = strict | (self.fd.state.resolution > 0)
         return error <= backend.select(strict, 1.0, tuning.CLEAR) * self.gtol
 
     def rise(self, x: Array) -> Scalar:
-        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
         return 0.5 * np.nansum(self.fd.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
 
     def ends(self, c: SolverState) -> Whole:
-        """Return the status of rows where the direction predicts no decrease that values would show."""
         backend, point, noise, fd = self.backend, c.point, self.noise, self.fd
         low = 2 * self.visible(point.f)
         small = (-c.slope <= low) & (c.status == RUNNING)
@@ -181,10 +169,9 @@ class AdaptiveGradient(DifferenceGradient):
         return self._confirmed(c, small, backend.select(hidden > decrease, FD_LIMIT, ROUNDOFF))
 
     def improves(self, c: SolverState, stuck: Mask) -> tuple[Mask, Whole]:
-        """Return which rows, after a search that found nothing, get a better gradient; and who has ended.
+        """Make differences central; end rows whose central gradient is no more than its error.
 
-        Forward differences become central ones. Of those, a row ends if the gradient is no more than its
-        error. Where it is more, the noise of f may be more than it was taken to be.
+        Where it is more, the noise of f may be more than it was taken to be.
         """
         backend, point, fd = self.backend, c.point, self.fd
         better = backend.and_not(stuck, fd.state.central)

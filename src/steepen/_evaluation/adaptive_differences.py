@@ -37,7 +37,6 @@ class AdaptiveDifferences(FiniteDifferences):
 
     @property
     def cost(self) -> Any:
-        """How many values a gradient takes beyond f itself."""
         survey = self._backend.and_not(self.state.central, self.known)
         return len(self.free) * (1 + self.state.central + 2 * (RUNGS + 1) * survey)
 
@@ -55,9 +54,9 @@ class AdaptiveDifferences(FiniteDifferences):
         size, ideal = self._sizes(point, f, root), 2 * np.sqrt(column(self.noise.eps_f(f))) / root
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
         h: Floats = np.where(np.isfinite(best), best, usual)
-        both: Floats = (
-            np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3)) if self._backend.any(central) else h
-        )
+        both: Floats = h
+        if self._backend.any(central):
+            both = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3))
         return self._fitted(point, both, h, column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
@@ -78,7 +77,6 @@ class AdaptiveDifferences(FiniteDifferences):
     # --- gradients -----------------------------------------------------------------------------------
 
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
-        """Return ∇f at x, where f is known, and the error of each component."""
         rows, state = True if only is None else only, self.state
         unknown = self._backend.and_not(state.central, self.known) & rows
         if self._backend.any(unknown):
@@ -91,14 +89,12 @@ class AdaptiveDifferences(FiniteDifferences):
     def _slopes(
         self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats
     ) -> tuple[Floats, Floats, Flags]:
-        """Return the quotients (0 for fixed variables), |f″| where it shows, and where there are two sides.
-
-        Where f is not finite on one side, they are taken on the other one.
-        """
+        """Return the quotients (0 for fixed variables), |f″| where it shows, and where both sides count."""
         moves, two, h, here = ahead != 0, back > 0, np.where(ahead == 0, 1.0, ahead), self._column(f)
         up, down = self._beside(x, only, (ahead, moves), (-back, two))
         slope: Floats = (up - here) / h
         if not (np.isfinite(slope) | ~moves).all():
+            # where f is not finite on one side, a quotient is taken on the other one
             lost = ~np.isfinite(up) & np.isfinite(here) & moves & ~two
             lost = lost & self._space.contains(to_numpy(x) - ahead)
             lost = lost & self._column(self._counter.affords(Cost(len(self.free))))
@@ -137,8 +133,7 @@ class AdaptiveDifferences(FiniteDifferences):
     def _learn(self, x: Array, g: Floats, curvature: Floats, rows: Mask) -> None:
         """Keep what a gradient has shown."""
         state, backend = self.state, self._backend
-        seen = np.isfinite(curvature) & (curvature > 0) & self._column(rows)
-        state.curvature = np.where(seen, curvature, state.curvature)
+        self.learn_curvature(curvature, rows)
         slopes = np.abs(g * to_numpy(x)).sum(axis=-1)
         state.conditioning = backend.select(
             rows & np.isfinite(slopes), backend.scalar(slopes), state.conditioning
@@ -146,11 +141,10 @@ class AdaptiveDifferences(FiniteDifferences):
 
     # --- second derivatives --------------------------------------------------------------------------
 
-    def set_curvature(self, curvature: Array, rows: Mask) -> None:
-        """Take |f″| along each variable from a metric, unless second differences show it."""
-        rows = self._backend.and_not(rows, self.state.central)
-        if self._backend.any(rows):
-            self.state.curvature = np.where(self._column(rows), to_numpy(curvature), self.state.curvature)
+    def learn_curvature(self, curvature: Floats, rows: Mask) -> None:
+        """Keep |f″| along each variable in these rows, where it shows."""
+        seen = np.isfinite(curvature) & (curvature > 0) & self._column(rows)
+        self.state.curvature = np.where(seen, curvature, self.state.curvature)
 
     def curvature(self, x: Array, f: Scalar) -> Floats:
         """Return |f″| along each variable; if unknown, that for which the usual intervals are best."""
@@ -163,8 +157,7 @@ class AdaptiveDifferences(FiniteDifferences):
     def survey(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Array, Mask]:
         """Find |f″| along each variable by central differences, which are made longer until they show it.
 
-        Return the gradient that they make, its error, and where all of it is there, and f changes by no more
-        than its size over them: beyond, there is f″ to be seen, and no slope.
+        Return the gradient that they make, its error, and where all of it can be used.
         """
         point, state, column, size = to_numpy(x), self.state, self._column, size_of(to_numpy(x))
         asked = column(rows) & (self.intervals(x, f, False)[0] != 0)
@@ -188,14 +181,15 @@ class AdaptiveDifferences(FiniteDifferences):
         unseen = np.isnan(found) & column(rows & (state.resolution == 0))
         state.curvature = np.where(unseen, self.curvature(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
+        # over differences that change f by far more than its size there is f″ to be seen, and no slope
         fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
         error = self._error(x, f, used, used > 0)
         return self._backend.own(g), self._backend.own(error), self.mask(fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends as a smooth function does: over three times the way by nine times as much.
+        """Return where f bends nine times as much over three times the way; at a kink it is three times.
 
-        At a kink it is three times as much. Where it bends by far less than |f″| says, that is forgotten.
+        Where it bends by far less than |f″| says, that is forgotten.
         """
         backend, only = self._backend, self._only(rows)
         ahead, back = self.intervals(x, f, True)
@@ -210,9 +204,8 @@ class AdaptiveDifferences(FiniteDifferences):
             ends = [self._space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0)]
             second.append(self._value(ends[0], only) + self._value(ends[1], only) - 2 * f)
         least = tuning.RESOLVED * self.noise.eps_f(f)
-        bends = (
-            second[1] >= STRAIGHT * backend.scalar((9 * u * u * self.curvature(x, f)).sum(axis=-1)) - least
-        )
+        known = backend.scalar((9 * u * u * self.curvature(x, f)).sum(axis=-1))
+        bends = second[1] >= STRAIGHT * known - least
         forgotten = self._column(backend.and_not(rows, bends))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
         return rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .._core.arrays import Array, is_numpy, to_numpy
 from .._tools.optional import load
-from .calls import Function, with_args
+from .calls import Function
 from .tensors import fetched, tensor
 
 AUTODIFF = ("jax", "torch")
@@ -33,10 +32,7 @@ class Derivatives(NamedTuple):
 
 
 def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Derivatives:
-    """Differentiate with `"jax"` or `"torch"`, for points like `x`; second derivatives may have been given.
-
-    Where x is on the host and the function takes tensors, they are such as `like`.
-    """
+    """Differentiate with `"jax"` or `"torch"` what was not given; `like`: see `Placed`."""
     made = _with_jax(given.value, x) if library == "jax" else _with_torch(given.value, x, like)
     hvp = made.hvp if given.hvp is None and given.hess is None else given.hvp
     return made._replace(hvp=hvp, hess=made.hess if given.hess is None else given.hess)
@@ -62,11 +58,8 @@ class _Program:
         return self._core.jaxpr_as_fun(self._core.ClosedJaxpr(self._jaxpr, data))(x)[0]
 
 
-_PROGRAMS: WeakKeyDictionary[Any, dict[Any, _Program]] = WeakKeyDictionary()
-"""By the code of a function and what it was seen to do."""
-
-PROGRAMS = 8
-"""So many programs are kept of one function."""
+_PROGRAMS: dict[Any, _Program] = {}  # by what a function was seen to do: a lambda is made anew each time
+PROGRAMS = 64  # the number of programs kept
 
 
 def _with_jax(fun: Function, x: Array) -> Derivatives:
@@ -84,12 +77,11 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
 
         found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))
         key = (str(found.jaxpr), *map(id, _within(found.jaxpr)), rows)
-        programs = _programs_of(fun)
-        if key not in programs:
-            if len(programs) == PROGRAMS:
-                del programs[next(iter(programs))]
-            programs[key] = _Program(jax, found, rows)
-        return programs[key], found.consts
+        if key not in _PROGRAMS:
+            if len(_PROGRAMS) == PROGRAMS:
+                del _PROGRAMS[next(iter(_PROGRAMS))]
+            _PROGRAMS[key] = _Program(jax, found, rows)
+        return _PROGRAMS[key], found.consts
 
     def call(name: str, *points: Array) -> Array:
         with jax.enable_x64(True) if double else nullcontext():
@@ -98,16 +90,6 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
             return np.asarray(result) if numpy_in else result
 
     return Derivatives(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
-
-
-def _programs_of(fun: Any) -> dict[Any, _Program]:
-    """Return the programs of a function, known by its code: a lambda or a method is made anew each time."""
-    fun = fun.args[0] if getattr(fun, "func", None) is with_args else fun
-    code = getattr(getattr(fun, "__func__", fun), "__code__", fun)
-    try:
-        return _PROGRAMS.setdefault(code, {})
-    except TypeError:  # an object without a hash, or without weak references
-        return {}
 
 
 def _within(jaxpr: Any) -> Iterator[Any]:

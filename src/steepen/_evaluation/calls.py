@@ -17,8 +17,7 @@ from .counter import EvaluationCounter
 
 Function = Callable[..., Any]
 
-Only: TypeAlias = Any
-"""The rows of a batch that an evaluation is for, as a mask; None for all."""
+Only: TypeAlias = Any  # the rows of a batch that an evaluation is for, as a mask; None for all
 
 BATCH = (
     "a batch needs a function vectorised over leading axes "
@@ -29,12 +28,9 @@ BATCH = (
 class GradientDifference:
     """Products H·v made of the gradient at another point."""
 
-    cached_gradient: Any = None
-    """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
-
+    cached_gradient: Any = None  # ∇f where f was last evaluated, if it came with f; it is counted when used
     grad: Any
-    source: Any
-    """Where gradients come from."""
+    source: Any  # of gradients
 
     def __init__(self, backend: Backend, space: Space, eps: float):
         self.backend, self.space = backend, space
@@ -45,9 +41,8 @@ class GradientDifference:
         backend = self.backend
         size = backend.norm(v)
         most = backend.num.maximum(backend.norm(x), 1.0)
-        return backend.scalar(
-            backend.num.sqrt(self.source.gradient_eps) * most / backend.select(size > 0, size, 1.0)
-        )
+        part = backend.num.sqrt(self.source.gradient_eps)
+        return backend.scalar(part * most / backend.select(size > 0, size, 1.0))
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
@@ -65,12 +60,10 @@ class GradientDifference:
 class UserCalls(GradientDifference):
     """Calls for some rows of a batch; their answers checked, copied, and spread over all rows."""
 
-    differentiates = False
-    """Whether the gradient comes from autodiff."""
+    differentiates = False  # whether the gradient comes from autodiff
     grad_and_error: Any
-    cost_grad: Any
-    """What ∇f costs where f is known, and elsewhere."""
-    cost_difference: Any
+    cost_grad: Any  # of ∇f where f is known
+    cost_difference: Any  # and elsewhere
 
     def __init__(self, fun: Function, x0: Array, backend: Backend, space: Space, counter: EvaluationCounter):
         super().__init__(backend, space, float(backend.xp.finfo(x0.dtype).eps))
@@ -81,10 +74,10 @@ class UserCalls(GradientDifference):
         self._asked: set[str] = set()  # the functions that have taken a batch
 
     def ask(self, name: str, function: Any, read: Function, only: Only, *vectors: Array) -> Any:
-        """Call a function of the user's for these rows, and read what it returns.
+        """Call a user function for these rows, and read what it returns.
 
-        A function for one point would take a square batch for a point, and return the right shape; so the
-        first one is sent in two parts, all rows but the last and the last.
+        A function for one point would accept a square batch and return the right shape; so the first such
+        batch is sent in two parts, all rows but the last and the last.
         """
         if self.backend.size is None or name in self._asked or self.differentiates:
             return read(self.call(function, only, *vectors), only)
@@ -99,7 +92,7 @@ class UserCalls(GradientDifference):
         return found[0] if len(found) == 1 else self.backend.where(last, found[1], found[0])
 
     def call(self, function: Any, only: Only, *vectors: Array) -> Any:
-        """Call a function of the user's with copies of these rows."""
+        """Call a user function with copies of these rows."""
         backend = self.backend
         if only is not None and backend.size is not None and not only.all():
             rows = np.flatnonzero(only)

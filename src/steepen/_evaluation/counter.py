@@ -87,20 +87,15 @@ class EvaluationCounter:
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)
         if covered is not True:
-            self._note(covered)
+            self.cut = self.cut or not np.all(covered)
         return covered if self.rows is None else np.broadcast_to(covered, self.rows)
-
-    def _note(self, covered: Mask) -> None:
-        """Keep in mind that a limit has left something out."""
-        self.cut = self.cut or not np.all(covered)
 
     def over(self, cost: Cost, more: Cost, on: Mask) -> Whole:
         """Return the status where the limits do not cover a cost, with `more` where the penalty is on."""
         budget, code = self.budget, RUNNING
         if budget.evals is not None:
-            code = self._select(
-                self.nfev + cost.evals + on * more.evals > budget.evals, MAX_EVALUATIONS, code
-            )
+            evals = self.nfev + cost.evals + on * more.evals
+            code = self._select(evals > budget.evals, MAX_EVALUATIONS, code)
         if budget.grads is not None:
             code = self._select(self.njev + cost.grads + on * more.grads > budget.grads, MAX_GRADIENTS, code)
         return code

@@ -24,23 +24,15 @@ from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Function, Memo, Only, UserCalls, bound, pair
 from .counter import Cost, EvaluationCounter
-from .finite_differences import Differences, FiniteDifferences, widened
-from .hessian import Hessian, first_source
-from .source import DifferenceGradient, GivenGradient
+from .finite_differences import Differences, FiniteDifferences
+from .hessian import Hessian, source_of
+from .source import FLOAT64, DifferenceGradient, GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
 
-FLOAT64 = float(np.finfo(np.float64).eps)
-
-TEXT = np.dtype("<U16")
-
 
 class Evaluator(UserCalls):
-    """Value, gradient and Hessian of one function, counted.
-
-    `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
-    what comes back for them means nothing.
-    """
+    """Value, gradient and Hessian of one function, counted for the rows in the mask `only`; None: all."""
 
     def __init__(
         self, fun: Function, x0: Array, backend: Backend, *, jac: Function | bool | str, hvp: Function | None,
@@ -51,7 +43,7 @@ class Evaluator(UserCalls):
         derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
         given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
         self._scheme = jac if isinstance(jac, str) else ""
-        products = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        products = source_of(given, self._scheme)
         if self._scheme in AUTODIFF:
             given = differentiate(self._scheme, given, x0, like)
             self.differentiates = True
@@ -63,14 +55,13 @@ class Evaluator(UserCalls):
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
         self.source: GivenGradient = GivenGradient(self, gtol)
         if self._scheme in FD_LIMIT:
-            adapts = self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
-            kinds = (
-                (AdaptiveDifferences, AdaptiveGradient)
-                if adaptive and adapts
-                else (FiniteDifferences, DifferenceGradient)
-            )
-            self.fd = kinds[0](self, self._scheme, differences)
-            self.source = kinds[1](self, gtol, self.fd)
+            adaptive = adaptive and self._scheme == "2-point" and not differences.asked
+            if adaptive and self.eps <= FLOAT64:
+                self.fd = AdaptiveDifferences(self, self._scheme, differences)
+                self.source = AdaptiveGradient(self, gtol, self.fd)
+            else:
+                self.fd = FiniteDifferences(self, self._scheme, differences)
+                self.source = DifferenceGradient(self, gtol, self.fd)
         self.memo = Memo(backend)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = backend.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -101,15 +92,15 @@ class Evaluator(UserCalls):
         if self._both is not None:
             self.counter.count(only, *self._charged)
             return self._evaluate_both(x, only)
-        f = self.value_at(widened(x) if self.source.wide else x, only)
+        f = self.value_at(x, only)
         if self._scheme == "2-point":
             self.memo.put(x, f, only)
         return f
 
     def grad(self, x: Array, only: Only = None, cached: Any = None, *, spare: bool = False) -> Array:
-        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+        """Evaluate ∇f; `spare`: neither x nor ∇f is used elsewhere, so neither is copied.
 
-        `came`, ∇f that a compiled run has from its value, is never there: here the memo has it.
+        `cached` is for compiled runs; here the memo has what came with f.
         """
         if self._plain:
             self.counter.njev += 1
@@ -130,16 +121,12 @@ class Evaluator(UserCalls):
         """Evaluate ∇f by differences, with the error of each component."""
         assert self.fd is not None
         self.counter.count(only, "njev")
-        if self.fd.wide is None:
-            self.fd.wide = self.fd.has_float64(x, only)
-            if self.fd.wide:
-                self.memo = Memo(self.backend)  # of a value in float32
         if self._scheme == "2-point":
             self._recall(x, only, self.value)
         return self.fd.gradient(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
-        """Evaluate f, with ∇f for the case that it is asked for."""
+        """Evaluate f, and note ∇f."""
 
         def read(returned: Any, only: Only) -> Scalar:
             f, g = pair(returned)
@@ -150,7 +137,7 @@ class Evaluator(UserCalls):
         return self.ask("fun", self._both, read, only, x)
 
     def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
-        """Have what the memo is of for x."""
+        """Evaluate for the memo what it lacks at x."""
         missing = self.memo.missing(x, only)
         if self.backend.any(missing):
             evaluate(x, missing)
@@ -165,21 +152,16 @@ class Evaluator(UserCalls):
             self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
-        wide = None if self.fd is None else self.fd.wide
-        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)], dtype=TEXT)
+        """Return what a checkpoint holds: the last value or gradient, and what differences know of f."""
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
-        return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
+        return {"x": self.memo.x, "value": self.memo.value, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
         self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
         kind = "MaybeScalar" if self._both is None else "MaybeArray"
         self.memo.value = saved.value(f"{name}.value", kind, saved.live)
-        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
-        self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
-            self.fd.wide = {"True": True, "False": False}.get(wide)
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
 
 

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, to_numpy
 from .._tools.workers import Map
 from .calls import Only, UserCalls
-from .counter import OutOfTime
 from .noise import FDState, Flags, Floats, NoiseModel
 
 POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}  # of ε, where truncation and rounding balance
 COMPLEX = 1e-12  # a complex step is this part of a real one: it suffers no cancellation
-ODD = 1.1  # differences in float64 of a float32 run go this far: to points that float32 cannot hold
 
 
 @dataclass(frozen=True)
@@ -55,16 +52,9 @@ class FiniteDifferences:
 
     def __init__(self, calls: UserCalls, scheme: str, how: Differences):
         self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
-        self._backend, self._space, self._counter, self.eps = (
-            calls.backend,
-            calls.space,
-            calls.counter,
-            calls.eps,
-        )
-        x0 = calls.like
+        self._backend, self._space, self._counter = calls.backend, calls.space, calls.counter
+        self.eps, x0 = calls.eps, calls.like
         self.searches_quantum = scheme != "cs" and self.eps <= np.finfo(np.float64).eps
-        # of a float32 run: whether its differences are taken in float64; None: not known yet
-        self.wide: bool | None = None if scheme != "cs" and can_widen(x0) else False
         # a variable that bounds fix is asked for no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self.noise = NoiseModel(calls, FDState.start(tuple(x0.shape)))
@@ -79,26 +69,20 @@ class FiniteDifferences:
 
     @property
     def cost(self) -> Any:
-        """How many values a gradient takes beyond f itself.
-
-        The first time, two of them tell whether there is float64, and f is evaluated there.
-        """
-        return len(self.free) * (2 if self.scheme == "3-point" else 1) + (3 if self.wide is None else 0)
+        """How many values a gradient takes beyond f itself."""
+        return len(self.free) * (2 if self.scheme == "3-point" else 1)
 
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
-        x = widened(x) if self.wide else x
         return self._backend.own(self._quotients(x, f, only, *self._intervals(to_numpy(x)))), None
 
     def _intervals(self, point: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return how far differences go ahead and back from x; only central ones go back."""
-        scheme, eps = self.scheme, float(np.finfo(point.dtype).eps)
-        odd = ODD if eps < self.eps and not self._how.asked else 1.0
-        eps = self._column(self._backend.num.maximum(eps, self.state.resolution))
-        h = odd * self._how.intervals(scheme, point, eps)
+        scheme, eps = self.scheme, self._column(self._backend.num.maximum(self.eps, self.state.resolution))
+        h = self._how.intervals(scheme, point, eps)
         if scheme == "cs":  # a fixed variable has no interval
             return np.where(to_numpy(self._space.fixed(point)), 0.0, h), 0 * h
-        near = h if scheme == "2-point" else odd * self._how.intervals("2-point", point, eps)
+        near = h if scheme == "2-point" else self._how.intervals("2-point", point, eps)
         ahead, back = self._space.differences(point, h, near, scheme == "3-point")
         return taken(point, ahead), -taken(point, -back)
 
@@ -145,25 +129,6 @@ class FiniteDifferences:
             point = x + adopt(x, np.asarray(h)[..., None] * unit)
         return self._space.project(point)
 
-    def has_float64(self, x: Array, only: Only) -> bool:
-        """Find out whether `fun` computes in float64 if it is asked to.
-
-        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
-        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
-        """
-        wide = widened(x)
-        point = wide + adopt(wide, self._intervals(to_numpy(wide))[0])
-        try:
-            f = np.asarray(self._value(point, only), dtype=np.float64)
-            other = self._value(widened(self._backend.own(point)), only)
-        except OutOfTime:
-            raise
-        except Exception:
-            return False  # it was never said to take float64: any refusal will do
-        with np.errstate(over="ignore"):
-            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
-        return bool(np.any(longer & (f != other)))
-
     def measured_error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
         """Estimate the error of the gradient g: what another interval changes, and the error of f."""
         point, maximum = to_numpy(x), self._backend.num.maximum
@@ -189,16 +154,3 @@ class FiniteDifferences:
 def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
     """Return the differences that are really taken, in the precision of the point."""
     return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
-
-
-def can_widen(x: Array) -> bool:
-    """Say whether this is float32, in a library that has float64 at hand."""
-    if "32" not in str(x.dtype):
-        return False
-    # JAX has none unless told so, and shows it by what a Python number becomes
-    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
-
-
-def widened(x: Array) -> Array:
-    """Return a float32 array as float64; the numbers are the same."""
-    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

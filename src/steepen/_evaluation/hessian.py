@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ class Hessian:
     def __init__(self, evaluator: UserCalls, given: Derivatives, source: str):
         self._evaluator, self._backend, self._given = evaluator, evaluator.backend, given
         self.source = source  # of H·v
-        self.verified = source != "complex step"
         fixed = to_numpy(evaluator.space.fixed(evaluator.like))  # such variables are asked for no derivative
         self._unfixed: list[int] = np.flatnonzero(~fixed).tolist()
         self.memo = Memo(evaluator.backend)
@@ -41,10 +39,10 @@ class Hessian:
         return Cost() if self._given.hess is not None else self._cost(len(self._unfixed))
 
     def _cost(self, products: int) -> Cost:
-        if self.source not in ("complex step", "difference"):
+        if self.source != "difference":
             return Cost()
-        each, check = self._evaluator.cost_difference, self.source == "complex step" and not self.verified
-        return Cost(products * each.evals, (products + check) * each.grads)
+        each = self._evaluator.cost_difference
+        return Cost(products * each.evals, products * each.grads)
 
     def product(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
@@ -57,9 +55,8 @@ class Hessian:
             if _is_operator(matrix):
                 return evaluator.vector(matrix @ to_numpy(v), only, "hess")
             return (matrix * v[..., None, :]).sum(axis=-1)
-        if self.source == "complex step":
-            return self._complex_step(x, v, g, only)
-        return self._difference(x, v, g, only)
+        r = evaluator.difference_length(x, v)
+        return self._backend.times(self._backend.ratio(1.0, r), evaluator.change(x, v, g, r, only))
 
     def matrix(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H at x, where ∇f is g; by n products where it was not given."""
@@ -91,54 +88,14 @@ class Hessian:
             self.memo.put(x, found, missing)
         return self.memo.value
 
-    def _difference(self, x: Array, v: Array, g: Array, only: Only) -> Array:
-        r = self._evaluator.difference_length(x, v)
-        return self._backend.times(self._backend.ratio(1.0, r), self._evaluator.change(x, v, g, r, only))
 
-    def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
-        """Evaluate H·v as Im ∇f(x + ihv)/h.
-
-        A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
-        held against a difference, which stays the source if the two disagree.
-        """
-        evaluator, size = self._evaluator, np.abs(v).max(axis=-1, keepdims=True)
-        h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
-        evaluator.counter.count(only, "njev")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                moved: Any = np.asarray(evaluator.call(self._given.grad, only, x + 1j * h * v))
-        except Exception:
-            # the gradient was never said to take complex points: until it has shown so, any refusal will do
-            if self.verified:
-                raise
-            moved = np.empty(0)
-        product = None
-        if moved.dtype.kind == "c":
-            product = evaluator.vector(
-                moved.imag / (h if only is None or h.ndim == 1 else h[only]), only, "jac"
-            )
-            if self.verified:
-                return product
-        other = self._difference(x, v, g, only)
-        rough = float(np.finfo(x.dtype).eps) ** 0.2  # a difference is no better, a dropped part far worse
-        if product is not None and np.abs(product - other).max() <= rough * max(1e-6, np.abs(other).max()):
-            self.verified = True
-            return product
-        if not self.verified:
-            self.source = "difference"
-        return other
-
-
-def first_source(given: Derivatives, jac: str, numpy: bool) -> str:
-    """Return where H·v comes from, unless a complex step fails: of what was given, the best."""
+def source_of(given: Derivatives, jac: str) -> str:
+    """Return where H·v comes from: of what was given, the best."""
     if given.hvp is not None:
         return "hvp"
     if given.hess is not None:
         return "hess"
-    if jac in AUTODIFF:
-        return jac
-    return "complex step" if given.grad is not None and numpy else "difference"
+    return jac if jac in AUTODIFF else "difference"
 
 
 def _is_operator(matrix: Any) -> bool:

@@ -71,7 +71,7 @@ class NoiseModel:
         return (self.state.noise > 0) & ((tuning.CHANGED * size < then) | (size > tuning.CHANGED * then))
 
     def scale(self, f: Scalar) -> Scalar:
-        """Return what the resolution of f is relative to: its size, or where it is 0, the last one known."""
+        """Return what the resolution of f is relative to: its size or, where f = 0, the last one known."""
         last = self.state.f_scale
         return self.backend.select(f == 0, self.backend.select(last == 0, 1.0, last), abs(f))
 
@@ -81,10 +81,9 @@ class NoiseModel:
     ) -> Mask:  # fmt: skip
         """Measure the error of a value near x, and return where it is more than it was taken to be.
 
-        The line is so short that f is straight there, unless its step is given: noise may be too slow to show
-        on a line shorter than a part of the differences. What is no more than before is believed only if it
-        is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
-        quantised values.
+        The line is so short that f is straight there, unless its step is given, since slow noise shows only
+        on longer ones. A smaller error is believed only if it is measured `anew`. `flat`: differences of 0
+        may lie between two values of a quantised f.
         """
         backend, state, here, scale = self.backend, self.state, np.asarray(f), np.asarray(self.scale(f))
         line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
@@ -131,10 +130,7 @@ class _Line:
         return self._model.eps * (np.abs(self._f) + most + self._conditioning * steps)
 
     def measure(self, rows: Flags, slope: Floats, flat: bool) -> tuple[Floats, Floats]:
-        """Return the standard deviation of a value, and the least difference between two; 0: there is none.
-
-        A change by `slope` a step is none to speak of.
-        """
+        """Return the standard deviation of a value, and the least difference of two; `slope` counts as 0."""
         none = 0.0 * self._f
         changes = [none, *(self._change(t, rows) for t in (1.0, 2.0))]
         bent, explained = np.abs(changes[2] - 2 * changes[1]), self._rounding(changes)
@@ -162,16 +158,14 @@ class _Line:
         return noise, np.where(still, self._quantum(still, explained, slope), quantum)
 
     def _quantum(self, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
-        """Return the least difference between values that are equal on a line, by lines ten times as long.
-
-        Where f is smooth, and did not change over a tenth of the way, it changes by few roundings over it.
-        """
+        """Return the least difference between values that are equal on a line, by lines ten times as long."""
         quantum = 0.0 * self._f
         for t in 10.0 ** np.arange(1, RUNGS + 1):
             rows = rows & (t <= self._longest)
             if not rows.any():
                 break
             change = self._change(t, rows)
+            # a smooth f that did not change over a tenth of the way changes by few roundings over it
             least = np.maximum(tuning.JUMP * rounding, t * slope)
             jumped = rows & np.isfinite(change) & (np.abs(change) > least)
             if jumped.any():

@@ -11,42 +11,25 @@ from .._core.backends import Backend
 from .._core.state import Point, StepInfo
 from .evaluator import Context
 
-FLOOR = 30.0
-"""f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
-
-ROUGH = 30.0
-"""The same for a move of x where gradients are differences, in units of √ε."""
-
-SLIGHT = 1e-8
-"""There, a fall of f within this part of |f| does not count either."""
-
-NOISE_LEVELS = 10.0
-"""The same for the noise of f, as far as it was measured."""
-
-LONGEST = 1e-3
-"""Noise makes probes longer, up to this part of the size of x."""
-
-KINK = 3.0
-"""A curvature this many times that of a probe ten times as long is that of a kink; with probes that noise has
-made longer, one this many times smaller shows that they are too long."""
-
-DEEP = 5
-"""The most directions that are asked in each metric."""
-
-NEAR = 0.1
-"""Noise is looked for at this part of the step in doubt."""
+FLOOR = 30.0  # f is at its floor if no decrease of f, nor move of x, of more roundings is predicted
+ROUGH, SLIGHT = 30.0, 1e-8  # where gradients are differences: a move of x in units of √ε, a part of |f|
+NOISE_LEVELS = 10.0  # a decrease counts from this many times the measured noise of f on
+LONGEST = 1e-3  # noise makes probes longer, up to this part of the size of x
+KINK = (
+    3.0  # curvatures of two probes, one ten times as long, that differ by more are those of a kink or noise
+)
+DEEP = 5  # the most directions that are probed in each metric
+NEAR = 0.1  # noise is looked for at this part of the step in doubt
 
 
 def roundoff_limited(context: Context, point: Point, last: StepInfo, mask: Mask) -> tuple[Mask, Mask]:
-    """Return for which of these rows nothing promises a fall of f, or a move of x, that would show.
+    """Return for which of these rows no visible decrease of f or move of x is predicted, and where by noise.
 
-    The second mask says for which of them it is the noise of f, and not rounding, that would hide a fall.
-
-    Asked are the last direction, by what it promised and by its length, and then the first directions of
-    conjugate gradients, from −∇f on, in two metrics: the plain one and that of the sizes of the variables.
-    The last direction may know the stiff variables only; these find the soft ones. Where a curvature is not
-    positive, or lost in its rounding, nothing is proved. The first probe of each metric is repeated ten times
-    as long: at a kink the curvature falls with the length of the probe.
+    The prediction is that of the last direction, by its slope and its length, and then of the first
+    directions of conjugate gradients, from −∇f on, in two metrics: the plain one and that of the sizes of the
+    variables. The last direction may know the stiff variables only; these find the soft ones. Where a
+    curvature is not positive, or lost in its rounding, nothing is proved. The first probe of each metric is
+    repeated ten times as long: at a kink the curvature falls with the length of the probe.
     """
     ground = _Ground(context, point.x, point.f, point.g, last.noise, mask)
     rows = ground.screened(-last.slope, last.length)
@@ -56,16 +39,10 @@ def roundoff_limited(context: Context, point: Point, last: StepInfo, mask: Mask)
 
 
 class _Rows(NamedTuple):
-    """What is known of the rows so far: `mask` are those that may be at their floor.
-
-    Of these f is `level` if its decrease would be lost in rounding, `within_noise` if it is no more than
-    `noise_limit`, and x is `still` if its move would be lost.
-    """
-
-    mask: Mask
-    level: Mask
-    within_noise: Mask
-    still: Mask
+    mask: Mask  # the rows that may be at their floor
+    level: Mask  # where the decrease of f would be lost in rounding
+    within_noise: Mask  # where it is no more than `noise_limit`
+    still: Mask  # where the move of x would be lost
     noise_limit: Scalar
 
 
@@ -76,10 +53,7 @@ class _Metrics(NamedTuple):
 
 
 class _Ways(NamedTuple):
-    """The directions of conjugate gradients in y = x/metric: the last one, and what it has shown.
-
-    In the second turn the first probe is repeated, ten times as long.
-    """
+    """The last direction of conjugate gradients in y = x/metric; in turn 1 the first probe is repeated."""
 
     turn: Whole
     rows: _Rows
@@ -88,8 +62,7 @@ class _Ways(NamedTuple):
     before: Scalar
     to: Array
     fall: Scalar
-    v: Array
-    """The last probe: its direction and length, H·v, vᵀHv, and the step that follows from it."""
+    v: Array  # the last probe: its direction and length, H·v, vᵀHv, and the step that follows from it
     r: Scalar
     change: Array
     bend: Scalar
@@ -237,9 +210,8 @@ class _Looks(NamedTuple):
 def noise_of(context: Context, x: Array, f: Scalar, g: Array, way: Array, mask: Mask) -> Scalar:
     """Return what values near x differ by beyond what a given gradient explains; 0 outside the mask.
 
-    Two values are taken, one ahead on the way of a step, one half as far behind (half as far ahead where
-    bounds leave no room), and the smaller difference counts. A kink or a jump shows on one side only; noise
-    shows on both.
+    Two values are taken, one ahead on the way of a step, one half as far behind (ahead where bounds leave no
+    room), and the smaller difference counts: a kink or a jump shows on one side only, noise on both.
     """
     backend, evaluator = context.backend, context.evaluator
     none = 0.0 * f

@@ -16,6 +16,8 @@ from .noise import COST as NOISE_COST
 
 MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
 
+FLOAT64 = float(np.finfo(np.float64).eps)
+
 
 class GivenGradient:
     """A gradient that is taken as it comes, exact at the run's precision: given, or by autodiff."""
@@ -24,7 +26,6 @@ class GivenGradient:
     cheap = True  # whether a search may ask for a gradient where a value leaves a doubt
     exact: Any = True  # whether rounding is all that is wrong with a gradient
     coarse: Any = False  # whether an end by the norm of the gradient must be confirmed by its `error`
-    wide: Any = False  # whether values are float64 though x is float32
     curvature: Any = None  # |f″| along each variable where it is known, NaN where it is not; None: nowhere
     cost_error: Any = Cost()  # what `error` costs
 
@@ -95,52 +96,34 @@ class DifferenceGradient(GivenGradient):
         self.noise = fd.noise
 
     @property
-    def wide(self) -> bool:
-        """Whether the differences of a float32 run are taken in float64."""
-        return bool(self.fd.wide)
-
-    @property
     def exact(self) -> bool:
-        """Whether they are complex, or so much finer than the run's numbers that these hide their error."""
-        return self.fd.scheme == "cs" or self.wide
+        return self.fd.scheme == "cs"
 
     @property
     def gradient_eps(self) -> Scalar:
-        """The relative error of a gradient: the rounding that is left in it."""
         eps = self.evaluator.eps
         return eps if self.exact else self.backend.num.maximum(eps, self.fd.state.resolution) ** (2 / 3)
 
     @property
     def coarse(self) -> Mask:
-        """Whether values have fewer digits than float64 has."""
-        if self.fd.scheme == "cs":
-            return False
-        return (not self.wide and self.evaluator.eps > np.finfo(np.float64).eps) | (
-            self.fd.state.resolution > 0
-        )
+        return (not self.exact) & ((self.evaluator.eps > FLOAT64) | (self.fd.state.resolution > 0))
 
     @property
     def cost_error(self) -> Cost:
-        """What `error` costs."""
         return Cost(len(self.fd.free) * (2 if self.fd.scheme == "3-point" else 1))
 
     def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, rows: Mask) -> Array:
-        """Measure the error by differences of another length."""
         return self.fd.measured_error(x, f, g, noise, rows)
 
     def reported(self, g: Array) -> Array:
-        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
+        # as in SciPy, NaN where a fixed variable had no difference
         return self.backend.xp.where(self.space.fixed(g), g * float("nan"), g)
 
     def sentence(self, status: Status) -> str:
-        """Return what a status means: a failed search says nothing about a gradient of the user's."""
         return BY_VALUES if status is Status.LINE_SEARCH_FAILED else status.sentence
 
     def recheck(self, c: SolverState) -> Whole:
-        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.
-
-        Return who cannot afford that.
-        """
+        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, look for quantised values; if so, repeat ∇f."""
         backend, point, code = self.backend, c.point, RUNNING
         if not self.fd.searches_quantum:
             return code
@@ -149,10 +132,9 @@ class DifferenceGradient(GivenGradient):
         if backend.any(flat):
             rows = flat & self._affords(NOISE_COST)
             code = backend.select(backend.and_not(flat, rows), MAX_EVALUATIONS, RUNNING)
-            estimate = self.noise.estimate
-            if backend.any(rows) and backend.any(
-                rows := estimate(point.x, point.f, rows, self.gtol, flat=True)
-            ):
+            if backend.any(rows):
+                rows = self.noise.estimate(point.x, point.f, rows, self.gtol, flat=True)
+            if backend.any(rows):
                 g, error = self.evaluator.grad_and_error(point.x, self._only(rows))
                 point.g = backend.where(rows, g, point.g)
                 point.error = None if point.error is None else backend.where(rows, error, point.error)

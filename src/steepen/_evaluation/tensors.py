@@ -1,8 +1,7 @@
-"""Functions of tensors as functions of NumPy's arrays, for a run whose state lies on the host.
+"""Functions of tensors as functions of NumPy's arrays, for a run whose state is on the host.
 
-An iteration takes some thirty decisions and a few hundred operations on short vectors. On tensors each
-decision is a wait for their device and each operation a kernel. With few numbers it is quicker to keep all of
-it in NumPy: then points go to the device, and f and ∇f come back together, for one wait a call.
+On tensors each decision waits for their device, and each operation is a kernel. With few numbers it is faster
+to keep the state in NumPy: points go to the device, and f and ∇f come back together, for one wait per call.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 
 from .._core.arrays import Array, to_numpy
 
-FEW = 2**12
-"""Up to so many numbers in all starts together the state lies on the host (docs/integrations.md)."""
+FEW = 2**12  # up to this many numbers in all starts together the state is on the host (docs/integrations.md)
 
 
 def hosted(x: Any, jac: Any) -> bool:
-    """Return whether the state of a run from x lies on the host though its function takes tensors."""
+    """Return whether the state of a run from x is on the host though its function takes tensors."""
     return bool(is_torch_array(x)) and x.numel() <= FEW and (not isinstance(jac, str) or jac == "torch")
 
 

@@ -64,7 +64,7 @@ def _on_the_host(loop: Loop) -> Result:
 
     nit, status = per_row(lambda end: end.nit), merged(lambda end: end.status)
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
-    dtype = np.float64 if loop.evaluator.source.wide else backend.host(loop.solver_state.point.x).dtype
+    dtype = backend.host(loop.solver_state.point.x).dtype
     errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
     lowest = merged(lambda end: end.best.f)
     messages = [

@@ -19,7 +19,7 @@ from .._sweep.grid import AXES
 from .._tools.check import is_number, is_whole, meant, one_of, whole
 from ..budget import Budget
 from ..functions import functions
-from ..schedules import Cosine, L
+from ..schedules import L
 
 OWN = ("functions", "n", "starts", "methods", "budget", "out", "settings")
 PYTHON = ("budget", "hvp", "hessp", "hess")
@@ -151,6 +151,6 @@ def _schedule(name: str, text: Any) -> Any:
     kind, _, ends = str(text).removesuffix(")").partition("(")
     try:
         start, end = (float(part) for part in ends.split(","))
-        return {"L": L, "cosine": Cosine}[kind](start, end)
+        return {"L": L}[kind](start, end)
     except (KeyError, ValueError) as error:
-        raise ValueError(f"{name}: expected a number, L(a,b), cosine(a,b) or auto, got {text!r}") from error
+        raise ValueError(f"{name}: expected a number, L(a,b) or auto, got {text!r}") from error

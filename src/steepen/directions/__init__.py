@@ -1,13 +1,13 @@
 """Directions: p_k from ∇f_k, λ_k and, for CGD, one product H·v."""
 
-from ._direction import Direction
+from ._direction import Direction, Proposal
 from .auto import CGDAuto
 from .cgd import CGD
 from .newton import Newton
 from .quasi_newton import BFGS, DFP
 from .steepest import GD
 
-__all__ = ["BFGS", "CGD", "DFP", "GD", "METHODS", "CGDAuto", "Direction", "Newton"]
+__all__ = ["BFGS", "CGD", "DFP", "GD", "METHODS", "CGDAuto", "Direction", "Newton", "Proposal"]
 
 METHODS: dict[str, Direction] = {
     "gd": GD(),

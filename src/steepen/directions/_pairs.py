@@ -23,14 +23,11 @@ from .._core.arrays import Array, Mask, Scalar, Whole, device
 from .._core.backends import Backend
 from .._core.matrix import CURVATURE
 
-ASYMMETRY = 0.03
-"""How far sᵢᵀy and yᵢᵀs may differ, in the scale of both pairs, for one quadratic to explain them."""
-
-INDEPENDENT = 1e-4
-"""Minimum fraction of sᵀy left after the pair is made conjugate to the others; below, they are dropped."""
-
-LONG = 30.0
-"""γ lies between the short ratio and the long one: it has LONG/(LONG + n) of the long, in logarithms."""
+ASYMMETRY = (
+    0.03  # sᵢᵀy and yᵢᵀs may differ by this, in the scale of both pairs, if one quadratic explains them
+)
+INDEPENDENT = 1e-4  # if less of sᵀy is left in the pair made conjugate to the others, these are dropped
+LONG = 30.0  # γ has LONG/(LONG + n) of the long ratio, and the rest of the short one, in logarithms
 
 
 class Pairs(NamedTuple):
@@ -82,11 +79,9 @@ class Pairs(NamedTuple):
 
     def products(self, backend: Backend, many: bool) -> Callable[[Array], Array]:
         """Return v ↦ G·v; with a dense G where `many` products of short vectors are traced."""
-        return (
-            partial(backend.product, self.matrix(backend))
-            if many and backend.dense(self.D)
-            else partial(self.product, backend)
-        )
+        if many and backend.dense(self.D):
+            return partial(backend.product, self.matrix(backend))
+        return partial(self.product, backend)
 
     def matrix(self, backend: Backend) -> Array:
         """Return G itself."""
@@ -203,11 +198,8 @@ class Pairs(NamedTuple):
             rest > CURVATURE * backend.root(along, s1) * backend.root(across, y1)
         )
         if not backend.all(enough):
-            s1, y1, rest = (
-                backend.where(enough, s1, s),
-                backend.where(enough, y1, y),
-                backend.select(enough, rest, sy),
-            )
+            s1, y1 = backend.where(enough, s1, s), backend.where(enough, y1, y)
+            rest = backend.select(enough, rest, sy)
             agree = backend.where(useful, backend.where(enough, agree, agree * 0), conjugate)
         return s1, y1, rest, agree
 

@@ -15,11 +15,8 @@ from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.state import Point
 from .._evaluation.evaluator import Context
 
-FLAT = 1e-6
-"""A curvature counts as negative from this fraction of ‖Hv‖ on; less may be rounding."""
-
-LOOKS = 20
-"""Maximum number of products H·v."""
+FLAT = 1e-6  # a curvature counts as negative from this fraction of ‖Hv‖ on; less may be rounding
+LOOKS = 20  # maximum number of products H·v
 
 
 class _Lanczos(NamedTuple):
@@ -33,10 +30,7 @@ class _Lanczos(NamedTuple):
 
 
 def way_down(context: Context, point: Point, still: Mask, zero: Whole) -> tuple[Array, Mask]:
-    """Return a unit vector along which f decreases, and for which of the rows `still` there is one.
-
-    `zero` is 0, one per row.
-    """
+    """Return a unit vector along which f decreases, and for which of the rows `still` there is one."""
     backend, x, g = context.backend, point.x, point.g
     v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
     basis, T = backend.room(x, LOOKS), backend.table.zeros((*np.shape(zero), LOOKS, LOOKS))

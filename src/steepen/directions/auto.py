@@ -27,38 +27,20 @@ from ._direction import Direction, Proposal
 from ._pairs import Pairs
 from ._saddle import way_down
 
-MOST, FAST, ENOUGH = 200, 15_000, 25
-"""The memory holds MOST pairs; for large n, as many as fit in FAST numbers, but at least ENOUGH."""
-
-PLACES, FEWEST = 10_000_000, 10
-"""For very large n, it holds at most PLACES numbers, but at least FEWEST pairs."""
-
-GROWTH = 10.0
-"""A step is at most this many times the longest one before it."""
-
-BOOST, BOLD = 2.0, 1024.0
-"""At negative curvature the next step is BOOST times as long; after BOLD, the boost grows BOLD-fold."""
-
-FAINT = 0.01
-"""A first step that changes the slope by less gives no scale: the next is GROWTH times as long."""
-
-NOISE = 1e4
-"""The third-order term of y is used where sᵀy is more than this many roundings of f."""
-
-START, CAREFUL = 1.0, 1e-3
-"""The length of a trial along −∇f: after a reset of the metric, and after failed line searches."""
-
-SHORTEST, LONGEST = 0.1, 1.0
-"""The first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖), or START (see `_begin`)."""
-
-LEAST = 1e-3
-"""In the metric scaled by |x|, a variable that is zero is given this fraction of the largest |xᵢ|."""
-
-PART = 0.1
-"""In a first step a variable moves by no more than |xᵢ|, or this fraction of the largest |xᵢ|."""
-
-DOWNHILL = 50.0
-"""−∇fᵀp must be more than this many roundings of ‖∇f‖‖p‖; else the metric is reset."""
+MOST, FAST, ENOUGH = 200, 15_000, 25  # pairs: MOST; for large n as many as fit in FAST numbers, or ENOUGH
+PLACES, FEWEST = 10_000_000, 10  # for very large n: as many as fit in PLACES numbers, or FEWEST
+GROWTH = 10.0  # a step is at most this many times the longest one before it
+BOOST, BOLD = (
+    2.0,
+    1024.0,
+)  # at negative curvature the next step is BOOST times as long; after BOLD, BOLD times
+FAINT = 0.01  # a first step that changes the slope by less gives no scale: the next is GROWTH times as long
+NOISE = 1e4  # the third-order term of y is used where sᵀy is more than this many roundings of f
+START, CAREFUL = 1.0, 1e-3  # the length of a trial along −∇f: after a reset, and after failed line searches
+SHORTEST, LONGEST = 0.1, 1.0  # the first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖)
+LEAST = 1e-3  # in the metric scaled by |x|, a variable that is 0 counts as this fraction of ‖x‖
+PART = 0.1  # in a first step a variable moves by no more than |xᵢ|, or this fraction of the largest |xᵢ|
+DOWNHILL = 50.0  # unless −∇fᵀp is more than this many roundings of ‖∇f‖‖p‖, the metric is reset
 
 
 class Learnt(NamedTuple):
@@ -140,7 +122,6 @@ class CGDAuto(Direction):
             whole("memory", self.memory, 1)
 
     def start(self, backend: Backend, x: Array) -> Learnt:
-        """Return the memory of a new run, empty until the first gradient."""
         zero, rows = backend.norm(x) * 0, backend.size
         none = 0 if rows is None else np.zeros(rows, dtype=np.int64)
         pairs = Pairs.start(backend, x, self.capacity(int(x.shape[-1])))
@@ -151,11 +132,9 @@ class CGDAuto(Direction):
         )  # fmt: skip
 
     def begin(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory at the start, so that no iteration has to test whether it is the first."""
         return self._begin(context, point, True, memory)._replace(begun=None)
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory updated with the step that led to x."""
         backend, x = context.backend, point.x
         if backend.any(first := memory.begun == 0):
             memory = self._begin(context, point, first, memory)
@@ -261,10 +240,7 @@ class CGDAuto(Direction):
         return memory._replace(tries=tries), scaled | careful
 
     def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
-        """Restart with D = diag(xᵢ²); a gradient difference gives the length of the step.
-
-        The pairs may cover the stiff variables only, and leave the others unchanged. |xᵢ| guesses the scales.
-        """
+        """Restart with D = diag(xᵢ²), since the pairs may cover the stiff variables only."""
         backend, evaluator, x = context.backend, context.evaluator, point.x
         here = backend.times(memory.scale, point.g)
         g = context.space.free(x, here, here)
@@ -279,7 +255,6 @@ class CGDAuto(Direction):
         r = evaluator.difference_length(x, v) * backend.num.minimum(1.0, top)
         bend = evaluator.change(x, v, point.g, r, rows)
         along = backend.dot(v, backend.times(backend.ratio(memory.scale, r), bend))
-        slope = backend.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
         memory = memory._replace(  # the step that led here must not give a pair
             x=backend.where(rows, x, memory.x), g=backend.where(rows, here, memory.g),
@@ -287,11 +262,10 @@ class CGDAuto(Direction):
         )  # fmt: skip
         memory = self._restart(context, rows, START, memory)
         pairs = memory.pairs.clear(backend, rows, size * size)
-        gamma = backend.select(rows, slope / backend.select(rows, along, 1.0), pairs.gamma)
+        gamma = backend.select(rows, backend.dot(v, g) / backend.select(rows, along, 1.0), pairs.gamma)
         return memory._replace(pairs=pairs._replace(gamma=gamma)), rows
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
-        """Return v ↦ G·v, the last step included."""
         scale, pairs = memory.scale, memory.pairs
         if not memory.begun:  # the run ended where it began
             return partial(pairs.product, backend)
@@ -302,7 +276,6 @@ class CGDAuto(Direction):
     def escape_saddle(
         self, context: Context, point: Point, still: Mask, memory: Learnt
     ) -> tuple[Learnt, Mask]:
-        """Look for a descent direction from a start where ∇f vanishes."""
         way, found = way_down(context, point, still, memory.tries * 0)
         backend = context.backend
         return memory._replace(way=backend.where(found, way, backend.xp.zeros_like(way))), found
@@ -338,10 +311,7 @@ class CGDAuto(Direction):
 
     @staticmethod
     def _bent(context: Context, rows: Mask, scale: Scalar, x: Array, g: Array, pairs: Pairs) -> Pairs:
-        """Return the pairs with D from f″ along each variable, where finite differences have measured it.
-
-        No variable may move by more than |xᵢ|.
-        """
+        """Return the pairs with D from f″ along each variable, where finite differences have measured it."""
         backend, xp, bends = context.backend, context.backend.xp, context.evaluator.source.curvature
         seen = np.isfinite(bends)
         logs, count = np.log(np.where(seen, bends, 1.0)).sum(axis=-1), seen.sum(axis=-1)
@@ -355,10 +325,7 @@ class CGDAuto(Direction):
         return pairs._replace(D=D, E=E, gamma=backend.select(rows, 1.0, pairs.gamma))
 
     def _guess(self, context: Context, x: Array, f: Scalar, size: Scalar) -> Scalar:
-        """Return the length of a run's first trial, relative to `_first`; `size` is ‖∇f‖.
-
-        2|f|/‖∇f‖ is exact for a parabola with minimum 0 (TAO's rule).
-        """
+        """Return TAO's length of a first trial relative to `_first`, exact for a parabola with minimum 0."""
         num, unit = context.backend.num, self._first(context, x)
         longest = LONGEST * num.maximum(context.backend.norm(x), 1.0)
         return num.clip(2 * context.backend.ratio(abs(f), size) / unit, SHORTEST, longest / unit)
@@ -375,20 +342,17 @@ class CGDAuto(Direction):
         pairs = memory.pairs.clear(backend, rows)
         return memory._replace(
             pairs=pairs._replace(gamma=backend.select(rows, gamma, pairs.gamma)),
-            longest=backend.select(rows, 0.0, memory.longest),
-            boost=backend.select(rows, 1.0, memory.boost),
-            t=backend.select(rows, 0.0, memory.t),
-            paired=backend.select(rows, 0, memory.paired),
-        )
+            longest=backend.select(rows, 0.0, memory.longest), boost=backend.select(rows, 1.0, memory.boost),
+            t=backend.select(rows, 0.0, memory.t), paired=backend.select(rows, 0, memory.paired),
+        )  # fmt: skip
 
     @staticmethod
     def _third_order(
         context: Context, s: Array, y: Array, length: Scalar, sy: Scalar, third: Scalar, f: Scalar
     ) -> Array:
-        """Return y corrected for the third derivative along s, estimated from the values of f.
+        """Return y with sᵀy the curvature at the new point, by the cubic through both values and slopes.
 
-        With the cubic through both values and slopes, sᵀy becomes the curvature at the new point and not
-        the mean over the step (Zhang, Deng and Chen, 1999).
+        Else it is the mean over the step (Zhang, Deng and Chen, 1999).
         """
         backend = context.backend
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,73 +18,7 @@ from ..penalties import Penalty, SquaredL2
 from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
 from ..switches import After, FirstGuard, Never, Switch
 from ._direction import Direction, Memory, Proposal
-from .quasi_newton import Approximation
-
-
-class Curvature(Protocol):
-    """A source of H·v, as c and a new array u with H·v = c·u, the natural form of a difference."""
-
-    def start(self, backend: Backend, x: Array) -> Memory:
-        """Return the memory of a new run."""
-        ...
-
-    def learn(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Memory:
-        """Return the memory with the gradient at a new point taken in."""
-        ...
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one product costs."""
-        ...
-
-    def product(
-        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
-    ) -> tuple[Scalar, Array]:
-        """Return c and u."""
-        ...
-
-
-class _Memoryless:
-    def start(self, backend: Backend, x: Array) -> Memory:
-        """Return the memory of a new run: none."""
-        return ()
-
-    def learn(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Memory:
-        """Return the memory: none."""
-        return memory
-
-
-@dataclass(frozen=True)
-class Exact(_Memoryless):
-    """The product itself: CGD."""
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one product costs."""
-        return evaluator.hessian.cost_product
-
-    def product(
-        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
-    ) -> tuple[Scalar, Array]:
-        """Return 1 and H·v."""
-        return 1.0, context.evaluator.hessian.product(point.x, v, point.g, on)
-
-
-@dataclass(frozen=True)
-class Difference(_Memoryless):
-    """A gradient difference along v, for one more gradient: CGD-FD."""
-
-    r: float | ArrayLike | None
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one product costs."""
-        return evaluator.cost_difference
-
-    def product(
-        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
-    ) -> tuple[Scalar, Array]:
-        """Return 1/r and ∇f(x + r·v) − ∇f(x)."""
-        evaluator, x = context.evaluator, point.x
-        r = evaluator.difference_length(x, v) if self.r is None else context.live(self.r)
-        return context.backend.ratio(1.0, r), evaluator.change(x, v, point.g, r, on)
+from .quasi_newton import empty, updated
 
 
 @dataclass(frozen=True)
@@ -120,8 +52,6 @@ class CGD(Direction):
     penalty: Penalty = field(default_factory=SquaredL2)
     curvature: Literal["exact", "difference", "bfgs", "dfp"] = "exact"
     r: float | ArrayLike | None = None
-    _source: Curvature = field(init=False, repr=False, compare=False)
-    _at: Callable[..., Scalar] | None = field(init=False, repr=False, compare=False)  # λ by curvature
 
     penalised = True
 
@@ -135,19 +65,6 @@ class CGD(Direction):
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
         if isinstance(self.penalty, type) or not isinstance(self.penalty, Penalty):
             raise TypeError(f"penalty: expected a Penalty, got {self.penalty!r}")
-        self.wire()
-
-    def wire(self) -> None:
-        """Build the parts specified by `lam`, `curvature` and `r`."""
-        source: Curvature
-        if self.curvature == "exact":
-            source = Exact()
-        elif self.curvature == "difference":
-            source = Difference(self.r)
-        else:
-            source = Approximation(self.curvature, inverse=False)
-        object.__setattr__(self, "_source", source)
-        object.__setattr__(self, "_at", self.lam.at if isinstance(self.lam, ByCurvature) else None)
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -155,7 +72,6 @@ class CGD(Direction):
         return NAMES[self.curvature]
 
     def prepare(self, total: int | None, rows: int | None) -> CGD:
-        """Fit λ to the run, and check λ and r against the rows."""
         lam = Auto() if self.lam is None else as_schedule(self.lam, "lam", rows).fit(total)
         r = self.r
         if r is not None and np.ndim(r) > 0:
@@ -172,25 +88,22 @@ class CGD(Direction):
         return After(total // 4) | FirstGuard()
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one product costs."""
-        return self._source.cost(evaluator)
+        if self.curvature == "exact":
+            return evaluator.hessian.cost_product
+        return evaluator.cost_difference if self.curvature == "difference" else Cost()
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return the source of H·v."""
         return evaluator.hessian.source if self.curvature == "exact" else self.curvature
 
     def coefficient(self, k: int) -> Scalar:
-        """Return the value of λ's schedule at k."""
         lam: Any = self.lam  # a schedule, since `prepare`
         return lam(k)
 
     def start(self, backend: Backend, x: Array) -> Memory:
-        """Return the memory of a new run."""
-        return self._source.start(backend, x)
+        return empty(backend, x) if self.curvature in ("bfgs", "dfp") else ()
 
     def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
-        """Return the memory with the gradient at a new point taken in."""
-        return self._source.learn(context.backend, point.x, point.g, memory)
+        return updated(context.backend, point.x, point.g, memory, self.curvature, inverse=False)
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
@@ -199,20 +112,27 @@ class CGD(Direction):
         backend, space, penalty, x, g = context.backend, context.space, self.penalty, point.x, point.g
         free = space.free(x, g, g) if space.bounded else g
         if backend.all(on):
-            c, u = self._source.product(context, point, penalty.vector(free), on, memory)
-        else:  # where none needs it, what stands for it is not used
-            c, u = backend.when(on, partial(self._curved, context, point, free, on, memory), (1.0, g))
+            c, u = self._product(context, point, free, on, memory)
+        else:  # where no row needs it, its placeholder is not used
+            c, u = backend.when(on, lambda _: self._product(context, point, free, on, memory), (1.0, g))
         u = space.free(x, g, u) if space.bounded else u
-        if self._at is not None:
-            lam = self._at(lam, c * backend.dot(g, u), c * c * backend.dot(u, u), penalty.scale)
+        if isinstance(self.lam, ByCurvature):
+            lam = self.lam.at(lam, c * backend.dot(g, u), c * c * backend.dot(u, u), penalty.scale)
         p = backend.scaled(-penalty.scale * lam * c, u)
         p -= free
         return Proposal(p, lam, memory)
 
-    def _curved(
-        self, context: Context, point: Point, free: Array, on: Mask, memory: Memory, none: Any
+    def _product(
+        self, context: Context, point: Point, g: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
-        return self._source.product(context, point, self.penalty.vector(free), on, memory)
+        """Return c and a new array u with H·v = c·u, the natural form of a difference; v = ∇h(g)/scale."""
+        evaluator, x, v = context.evaluator, point.x, self.penalty.vector(g)
+        if self.curvature == "exact":
+            return 1.0, evaluator.hessian.product(x, v, point.g, on)
+        if self.curvature == "difference":
+            r = evaluator.difference_length(x, v) if self.r is None else context.live(self.r)
+            return context.backend.ratio(1.0, r), evaluator.change(x, v, point.g, r, on)
+        return 1.0, context.backend.product(memory.matrix, v)
 
 
 NAMES = {"exact": "cgd", "difference": "cgd-fd", "bfgs": "cgd-bfgs", "dfp": "cgd-dfp"}

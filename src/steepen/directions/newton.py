@@ -29,11 +29,9 @@ class Newton(Direction):
     unit = True
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return the cost of one Hessian."""
         return evaluator.hessian.cost_matrix
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return the source of H."""
         return evaluator.hessian.matrix_source
 
     def propose(

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from .._core import matrix
 from .._core.arrays import Array, Mask, Scalar
 from .._core.backends import Backend
 from .._core.state import Point
-from .._evaluation.counter import Cost
-from .._evaluation.evaluator import Context, Evaluator
+from .._evaluation.evaluator import Context
 from ._direction import Direction, Proposal
 
 
@@ -27,64 +26,42 @@ class Learnt(NamedTuple):
     g: Array
 
 
-@dataclass(frozen=True)
-class Approximation:
-    """A matrix updated by the pairs s = x₊ − x, y = ∇f₊ − ∇f; it starts at the identity."""
+def empty(backend: Backend, x: Array) -> Learnt:
+    """Return the identity at x; a first step from x to x is no pair."""
+    return Learnt(backend.identity(x), x, x)
 
-    rule: Literal["bfgs", "dfp"]
-    inverse: bool
 
-    def start(self, backend: Backend, x: Array) -> Learnt:
-        """Return the memory of a new run; a first step from x to x is no pair."""
-        return Learnt(backend.identity(x), x, x)
-
-    def learn(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Learnt:
-        """Return the memory updated by the step to x."""
-        s, y = x - memory.x, g - memory.g
-        a, b = (s, y) if self.inverse else (y, s)
-        product_form = (self.rule == "bfgs") == self.inverse
-        return Learnt(matrix.update(memory.matrix, a, b, backend, product_form=product_form), x, g)
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return the cost of a product: no evaluations."""
-        return Cost()
-
-    def product(
-        self, context: Context, point: Point, v: Array, on: Mask, memory: Learnt
-    ) -> tuple[Scalar, Array]:
-        """Return 1 and the product of the matrix with v."""
-        return 1.0, context.backend.product(memory.matrix, v)
+def updated(backend: Backend, x: Array, g: Array, memory: Learnt, rule: str, *, inverse: bool) -> Learnt:
+    """Return the matrix updated by the pair s = x₊ − x, y = ∇f₊ − ∇f, with the rule "bfgs" or "dfp"."""
+    s, y = x - memory.x, g - memory.g
+    a, b = (s, y) if inverse else (y, s)
+    product_form = (rule == "bfgs") == inverse
+    return Learnt(matrix.update(memory.matrix, a, b, backend, product_form=product_form), x, g)
 
 
 class _QuasiNewton(Direction):
-    """p = −G·∇f, G the approximation of the inverse Hessian."""
+    """p = −G·∇f, G the approximation of the inverse Hessian by the rule that names the method."""
 
     unit = True
     inverts = True
-    _inverse: Approximation
 
     def start(self, backend: Backend, x: Array) -> Learnt:
-        """Return the memory of a new run."""
-        return self._inverse.start(backend, x)
+        return empty(backend, x)
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory with G updated by the last step."""
-        return self._inverse.learn(context.backend, point.x, point.g, memory)
+        return updated(context.backend, point.x, point.g, memory, self.name, inverse=True)
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
         """Return −G·∇f."""
-        backend, G = context.backend, memory.matrix
-        step = context.space.solve(
-            lambda v: backend.product(G, v), partial(backend.diagonal, G), point.x, point.g
+        product, diagonal = (
+            partial(f, memory.matrix) for f in (context.backend.product, context.backend.diagonal)
         )
-        return Proposal(-step, 0.0, memory)
+        return Proposal(-context.space.solve(product, diagonal, point.x, point.g), 0.0, memory)
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
-        """Return v ↦ G·v, the last step included."""
-        G = self._inverse.learn(backend, x, g, memory).matrix
-        return lambda v: backend.product(G, v)
+        return partial(backend.product, updated(backend, x, g, memory, self.name, inverse=True).matrix)
 
 
 @dataclass(frozen=True)
@@ -99,7 +76,6 @@ class BFGS(_QuasiNewton):
     """
 
     name = "bfgs"
-    _inverse = Approximation("bfgs", inverse=True)
 
 
 @dataclass(frozen=True)
@@ -114,4 +90,3 @@ class DFP(_QuasiNewton):
     """
 
     name = "dfp"
-    _inverse = Approximation("dfp", inverse=True)

@@ -16,8 +16,7 @@ from .._core.convergence import Tolerances, asked
 from .._solver.problem import Settings
 from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
-from ..directions._direction import Mutable
-from ..schedules import Constant, Cosine, Custom, L, Piecewise, Table
+from ..schedules import Constant, Custom, L, Table
 from ..switches import After
 from ._jax import jax, jnp
 from ._points import Shape
@@ -29,8 +28,6 @@ SHORT, PAIRS = 16, 20
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
     L: ("start", "end"),
-    Cosine: ("start", "end"),
-    Piecewise: ("values", "boundaries"),
     Table: ("values",),
     CGD: ("r",),
     After: ("b",),
@@ -87,8 +84,6 @@ def merge(template: Any, numbers: dict[str, Any], name: str = "") -> Any:
     part: Any = object.__new__(template.kind)
     for key, value in fields.items():
         object.__setattr__(part, key, value)
-    if template.kind is CGD:
-        part.wire()
     return part
 
 
@@ -106,11 +101,6 @@ def filled(
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
     if settings.budget.seconds is not None:
         raise ValueError("budget: a compiled program cannot read the clock; use evals, grads or iters")
-    if isinstance(settings.direction, Mutable):
-        raise TypeError(
-            f"method: {settings.direction.inner!r} changes its memory in place, which cannot be compiled; "
-            "write its `propose` with a `point` (see steepen.Direction)"
-        )
     for name, schedule in (("lam", getattr(settings.direction, "lam", None)),
                            ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
         if isinstance(schedule, Custom):

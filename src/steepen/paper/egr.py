@@ -195,7 +195,7 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
     roots = [cast(float, brentq(slope, x[i], x[i + 1], xtol=1e-13)) for i in crossings]
     for root in [*roots, *x[signs == 0].tolist()]:
         t = float(bend(root))
-        natures = theory.nature(t), theory.penalised_nature(t, lam)
+        natures = theory.nature(t), theory.nature(t, lam)
         found.append(Stationary(root, t, *(nature.name.lower() for nature in natures)))
     for root in theory.artificial_points(slope, bend, lam, interval):
         left, right = Penalised(f, lam).grad([[root - 1e-5], [root + 1e-5]])[:, 0]

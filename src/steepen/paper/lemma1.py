@@ -108,7 +108,7 @@ def _is_low(x: float, lam: float) -> bool:
 
 def _is_minimum(x: float, lam: float) -> bool:
     """Return whether the curvature of f says that the stationary point x is a minimum of g."""
-    return theory.penalised_nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
+    return theory.nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
 
 
 def _kind(x: Floats, lam: float = PIT_LAM) -> str:

@@ -11,7 +11,7 @@ from .._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from .._evaluation.counter import Cost
 from .._evaluation.evaluator import Context, Evaluator
 from .._tools.check import number
-from ..schedules import ByCurvature, Constant, Cosine, L, Schedule, ScheduleLike, as_schedule
+from ..schedules import ByCurvature, Constant, L, Schedule, ScheduleLike, as_schedule
 
 
 class Along(NamedTuple):
@@ -123,7 +123,7 @@ class Fixed(Step):
         if isinstance(schedule, ByCurvature):
             raise ValueError(f"step: {schedule!r} is a schedule for lam only")
         known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
-        if isinstance(schedule, L | Cosine):
+        if isinstance(schedule, L):
             known = (schedule.start, schedule.end)
         if not np.all(np.asarray(known) > 0):
             raise ValueError(f"step: expected positive values, got {known!r}")

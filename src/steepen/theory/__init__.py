@@ -1,7 +1,7 @@
 """Convergence theory of CGD, and estimates of its constants from H·v.
 
-`rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ (and
-of the best λ) from H·v, `stationary` Lemma 1. The symbols are the paper's: λ is `lam`; L > 0 the smoothness
+`rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ from H·v,
+`stationary` Lemma 1. The symbols are the paper's: λ is `lam`; L > 0 the smoothness
 of f, the largest eigenvalue of its Hessian over all points; 0 < μ <= L the constant of the PL inequality
 ½‖∇f‖² >= μ(f − f*) (or of strong convexity, or for least squares ½‖Ax − b‖² the smallest non-zero
 eigenvalue of AᵀA); 0 < l <= L the ends of a quadratic's spectrum. Theorem 1 is for λ >= 0; on quadratics λ
@@ -19,7 +19,7 @@ A step that Theorem 1 proves safe, with an estimated L:
 0.125
 """
 
-from .curvature import HVP, Curvature, best_lam, largest_curvature, smallest_curvature, smoothness
+from .curvature import HVP, Curvature, largest_curvature, smallest_curvature, smoothness
 from .rates import (
     bound,
     condition_number,
@@ -38,12 +38,11 @@ from .stationary import (
     nature,
     penalised_curvature,
     penalised_gradient,
-    penalised_nature,
 )
 
 __all__ = [
-    "HVP", "Curvature", "Nature", "Stationarity", "artificial_points", "best_lam", "bound", "classify",
+    "HVP", "Curvature", "Nature", "Stationarity", "artificial_points", "bound", "classify",
     "condition_number", "contraction", "largest_curvature", "linear_rate", "nature",
-    "optimal_rate", "penalised_curvature", "penalised_gradient", "penalised_nature", "quadratic_step",
+    "optimal_rate", "penalised_curvature", "penalised_gradient", "quadratic_step",
     "safe_interval", "safe_step", "smallest_curvature", "smoothness",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Curvature estimated from H·v alone: extreme eigenvalues, and the best λ of a quadratic model."""
+"""Extreme eigenvalues of the Hessian, estimated from H·v alone."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -40,17 +40,10 @@ def largest_curvature(
 
     A value that has not converged is too small, so a step derived from it may be too long: add `error`.
 
-    Parameters
-    ----------
-    hvp, x
-        `hvp(x, v)` returns H(x)·v; x has shape (n,).
-    tol
-        Stop once `error` <= tol·|value|, or is below rounding error. The value itself is usually far
-        more accurate: its error is of the order of the square of the residual.
-    max_hvp
-        The maximum number of H·v products; n always suffice. Each one needs memory for n floats.
-    seed
-        Seed of the random starting vector.
+    `hvp(x, v)` returns H(x)·v. The iteration starts from a random vector (`seed`), and stops once `error` <=
+    tol·|value|, or is below rounding error; the value itself is usually far more accurate, since its error is
+    of the order of the square of the residual. It takes at most `max_hvp` products (n always suffice), each
+    with memory for n floats.
 
     Examples
     --------
@@ -118,36 +111,3 @@ def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, see
         return float(np.linalg.norm(v))
 
     return Curvature(*lanczos(product, start, which=which, tol=tol, most=max_hvp, norm=norm, eps=_EPS))
-
-
-def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
-    """Return the λ whose direction −(g + 2λHg) points at the minimum of the model on span{g, Hg}.
-
-    With θ₁, θ₂ the eigenvalues of H restricted to that plane it is −1/(2(θ₁+θ₂)), and the step that lands on
-    the minimum is (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly compensates for a step that is
-    too short. If g is an eigenvector with positive curvature, every λ gives the same line
-    and the result is 0. If θ₁ or θ₂ is <= 0 the model has no minimum, and the result is nan.
-
-    Examples
-    --------
-    >>> H = np.diag([1.0, 3.0])
-    >>> g = np.array([1.0, 1.0])
-    >>> round(best_lam(g, H @ g, H @ H @ g), 12)
-    -0.125
-    """
-    grad = vector("g", g)
-    once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
-    length = float(np.linalg.norm(grad))
-    if length == 0:
-        raise ValueError("g: expected a non-zero gradient")
-    # H in the orthonormal basis of the plane that g begins is [[a, b], [b, c]]
-    first = grad / length
-    a = float(first @ once) / length
-    rest = once - (first @ once) * first
-    rest -= (first @ rest) * first
-    height = float(np.linalg.norm(rest))
-    if height <= 8 * _EPS * float(np.linalg.norm(once)):
-        return 0.0 if a > 0 else float("nan")
-    b = height / length
-    c = float(rest @ (twice - a * once)) / height**2
-    return -0.5 / (a + c) if a > 0 and a * c > b * b else float("nan")

@@ -41,10 +41,9 @@ def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
 def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | Array]:
     """Return the ends of the open interval of steps that Theorem 1 proves safe.
 
-    For a convex L-smooth f that is bounded below, and any constant step strictly between the two
-    ends, f never increases and ∇f tends to 0. The paper's statement omits the lower bound, which its
-    proof uses: on f(x) = x, ∇f stays 1. For λ = 0 the upper end is sharp (2/L); for λ > 0 larger
-    steps may also converge: see `contraction`.
+    For a convex L-smooth f that is bounded below (which the paper's proof uses without saying so), and any
+    constant step strictly between the two ends, f never increases and ∇f tends to 0. For λ = 0 the upper end
+    is sharp (2/L); for λ > 0 larger steps may also converge: see `contraction`.
 
     Examples
     --------
@@ -81,11 +80,12 @@ def bound(k: ArrayLike, L: ArrayLike, mu: ArrayLike, lam: ArrayLike, gap0: Array
     return plain(_non_negative("gap0", gap0) * linear_rate(L, mu, lam) ** iterations)
 
 
-def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
-    """Least and greatest t(1+2λt) over l <= t <= L.
+def _penalised_range(
+    l: ArrayLike, L: ArrayLike, lam: ArrayLike, *, definite: bool = True
+) -> tuple[Array, Array]:
+    """Return the least and the greatest t(1+2λt) over l <= t <= L.
 
-    For λ >= 0 these are the values at l and L. For λ < 0 the parabola t(1+2λt) has its maximum
-    at t = −1/(4λ): if that lies inside [l, L] it is the greatest, and either end may be the least.
+    For λ < 0 the parabola may have its maximum, at t = −1/(4λ), inside; either end may be the least.
     """
     low, high, penalty = _positive("l", l), _positive("L", L), finite("lam", lam)
     if (low > high).any():
@@ -94,38 +94,32 @@ def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array,
     turning = -0.25 / np.minimum(penalty, -np.finfo(np.float64).tiny)
     top = np.clip(turning, low, high)
     at_low, at_high, at_top = (np.asarray(penalised_curvature(t, penalty)) for t in (low, high, top))
-    return np.minimum(at_low, at_high), at_top
-
-
-def _definite_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
-    least, greatest = _penalised_range(l, L, lam)
-    if (least <= 0).any():
+    least = np.minimum(at_low, at_high)
+    if definite and (least <= 0).any():
         raise ValueError(f"lam: expected 1 + 2*lam*L > 0, or no step contracts; got lam={lam!r} and L={L!r}")
-    return least, greatest
+    return least, at_top
 
 
 def quadratic_step(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return the constant step that contracts fastest on quadratics with eigenvalues in [l, L].
 
-    For λ >= 0 it is the paper's 2/((1+2λL)L + (1+2λl)l). In general it is 2 over the sum of the
-    least and the greatest t(1+2λt) for t in [l, L]; for λ < 0 the greatest may lie inside the
-    interval, at t = −1/(4λ), and the paper's formula does not apply.
+    It is 2 over the sum of the least and the greatest t(1+2λt) for t in [l, L]. For λ >= 0 these are at the
+    ends, as in the paper's 2/((1+2λL)L + (1+2λl)l); for λ < 0 the greatest may be inside, at t = −1/(4λ).
 
     Examples
     --------
     >>> quadratic_step(l=1.0, L=3.0, lam=0.5)
     0.14285714285714285
     """
-    least, greatest = _definite_range(l, L, lam)
+    least, greatest = _penalised_range(l, L, lam)
     return plain(2.0 / (least + greatest))
 
 
 def contraction(step: ArrayLike, l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return the worst-case factor by which ‖x − x*‖ shrinks in one step on a quadratic.
 
-    For λ >= 0 it is max(|1 − α(1+2λl)l|, |1 − α(1+2λL)L|); for λ < 0 the turning point of
-    t(1+2λt) counts too (see `quadratic_step`). Any real λ is allowed. If the factor is 1 or more,
-    the iteration does not converge for every spectrum in [l, L].
+    It is the largest |1 − αt(1+2λt)| for t in [l, L], for any real λ. If it is 1 or more, the iteration does
+    not converge for every spectrum in [l, L].
 
     Examples
     --------
@@ -133,24 +127,23 @@ def contraction(step: ArrayLike, l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> 
     0.75
     """
     alpha = finite("step", step)
-    least, greatest = _penalised_range(l, L, lam)
+    least, greatest = _penalised_range(l, L, lam, definite=False)
     return plain(np.maximum(np.abs(1.0 - alpha * least), np.abs(1.0 - alpha * greatest)))
 
 
 def condition_number(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return κ of (I + 2λQ)Q: the greatest over the least t(1+2λt) for t in [l, L].
 
-    For λ >= 0 it is the paper's κ(B)κ(Q) with B = I + 2λQ. There κ(B) > 1 when λ > 0 and l < L,
-    so the penalty worsens the conditioning (the paper's remark prints κ(B) > 0, which is not
-    enough). A mildly negative λ improves it: at best, at λ = −1/(2(l+L)), to
-    (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q).
+    For λ >= 0 it is the paper's κ(B)κ(Q) with B = I + 2λQ; if also λ > 0 and l < L, then κ(B) > 1, and the
+    penalty worsens the conditioning (the paper prints κ(B) > 0, which is not enough). A negative λ improves
+    it: at best, at λ = −1/(2(l+L)), to (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q).
 
     Examples
     --------
     >>> condition_number(l=1.0, L=3.0, lam=[0.0, 0.5, -0.125])
     array([3. , 6. , 1.33333333])
     """
-    least, greatest = _definite_range(l, L, lam)
+    least, greatest = _penalised_range(l, L, lam)
     return plain(greatest / least)
 
 

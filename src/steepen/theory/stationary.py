@@ -108,8 +108,8 @@ def artificial_points(
 
     They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. `df` and `d2f` are f' and a
     continuous f'', elementwise on arrays. Sign changes are sought at `samples` evenly spaced points, so roots
-    closer than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed. A root is
-    dropped, as a stationary point of f, where |f'| <= tol times the largest |f'| over the samples.
+    closer together, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed. f' counts as zero
+    where |f'| <= tol times the largest |f'| over the samples.
 
     Examples
     --------
@@ -145,37 +145,31 @@ def artificial_points(
     return roots[slope > tol * steepest]
 
 
-def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
-    """Return the type of a stationary point of f from its Hessian there (a number for one variable).
+def nature(H: ArrayLike, lam: float = 0.0, tol: float = 1e-10) -> Nature:
+    """Return the type of a stationary point of f for f + λ‖∇f‖², from the Hessian (or f″) of f there.
 
-    Curvatures within tol times the largest in magnitude count as zero.
+    Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a curvature t
+    becomes `penalised_curvature`: a maximum with every t < −1/(2λ) becomes a minimum; a minimum stays one for
+    every λ >= 0. Curvatures within tol times the largest in magnitude count as zero, and so does 1 + 2λt
+    within tol·(1 + 2|λt|).
 
     Examples
     --------
     >>> nature([[2.0, 0.0], [0.0, -1.0]]).name
     'SADDLE'
-    """
-    return _nature(_signs(_eigenvalues(hess_matrix), tol))
-
-
-def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
-    """Return the type of a stationary point of f for the penalised function f + λ‖∇f‖².
-
-    Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
-    curvature t becomes `penalised_curvature`. A maximum with every t < −1/(2λ) becomes a minimum; a minimum
-    stays one for every λ >= 0. `H` and `tol` are as in `nature`; 1 + 2λt also counts as zero
-    within tol·(1 + 2|λt|).
-
-    Examples
-    --------
-    >>> penalised_nature(-4.0, lam=0.1).name, penalised_nature(-4.0, lam=0.2).name
+    >>> nature(-4.0, lam=0.1).name, nature(-4.0, lam=0.2).name
     ('MAXIMUM', 'MINIMUM')
     """
     t = _eigenvalues(H)
     twice = 2.0 * scalar("lam", lam) * t
     # Sign by sign: the products t(1+2λt) spread over twice the decades of t.
     factor = np.where(np.abs(1.0 + twice) <= tol * (1.0 + np.abs(twice)), 0.0, 1.0 + twice)
-    return _nature(_signs(t, tol) * np.sign(factor))
+    signs = np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t)) * np.sign(factor)
+    if (signs > 0).all():
+        return Nature.MINIMUM
+    if (signs < 0).all():
+        return Nature.MAXIMUM
+    return Nature.SADDLE if (signs > 0).any() and (signs < 0).any() else Nature.DEGENERATE
 
 
 def _eigenvalues(matrix: ArrayLike) -> Array:
@@ -185,17 +179,3 @@ def _eigenvalues(matrix: ArrayLike) -> Array:
     if np.abs(H - H.T).max() > 1e-6 * np.abs(H).max():
         raise ValueError("H: expected a symmetric matrix, to 1e-6 of its largest entry")
     return np.linalg.eigvalsh(0.5 * (H + H.T)).astype(np.float64)
-
-
-def _signs(t: Array, tol: float) -> Array:
-    return np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t))
-
-
-def _nature(signs: Array) -> Nature:
-    if (signs > 0).all():
-        return Nature.MINIMUM
-    if (signs < 0).all():
-        return Nature.MAXIMUM
-    if (signs > 0).any() and (signs < 0).any():
-        return Nature.SADDLE
-    return Nature.DEGENERATE
