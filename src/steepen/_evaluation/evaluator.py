@@ -32,7 +32,6 @@ FD_LIMIT = ("2-point", "3-point", "cs")
 
 FLOAT64 = float(np.finfo(np.float64).eps)
 
-TEXT = np.dtype("<U16")
 
 
 class Evaluator(UserCalls):
@@ -167,20 +166,18 @@ class Evaluator(UserCalls):
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
         wide = None if self.fd is None else self.fd.wide
-        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)], dtype=TEXT)
+        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)])
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
         return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
-        kind = "MaybeScalar" if self._both is None else "MaybeArray"
-        self.memo.value = saved.value(f"{name}.value", kind, saved.live)
-        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
+        self.memo.x, self.memo.value = saved.take(f"{name}.x"), saved.take(f"{name}.value")
+        source, verified, wide = map(str, saved.pop(f"{name}.source"))
         self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
             self.fd.wide = {"True": True, "False": False}.get(wide)
-            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
+            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state)
 
 
 class Context:

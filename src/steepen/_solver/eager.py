@@ -170,15 +170,13 @@ class Loop:
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        c, live = self.solver_state, saved.pop(f"{name}.rows")
-        self.context.rows = live if live.size else None
-        saved.live = len(live) or self.backend.size
+        c, rows = self.solver_state, saved.take(f"{name}.rows")
+        self.context.rows, self.counter.rows = rows, self.backend.size if rows is None else len(rows)
         x = c.point.x
-        one = Ended(live, 0, 0, x, NAN, x, c.best, Counts())
-        while (rows := f"{name}.ended.{len(self.ended)}.rows") in saved.arrays:
-            self.ended.append(saved.record(rows.removesuffix(".rows"), one, len(saved.arrays[rows])))
-        found = saved.record(f"{name}.state", c, saved.live)
-        saved.k = found.k
+        one = Ended(rows, 0, 0, x, NAN, x, c.best, Counts())
+        while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
+            self.ended.append(saved.record(f"{name}.ended.{len(self.ended)}", one))
+        found = saved.record(f"{name}.state", c)
         for field in fields(found):
             setattr(c, field.name, getattr(found, field.name))
         c.next_point = replace(c.point)  # of as many rows, also where none is searched from here

@@ -174,8 +174,8 @@ class BatchRecorder:
 
 
 def _loaded(saved: Saved, name: str, empty: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the columns of a trace: of these dtypes, and as long as the run."""
-    return {part: saved.take(f"{name}.{part}", a.dtype, (saved.k, *a.shape[1:])) for part, a in empty.items()}
+    """Return the columns of a trace."""
+    return {part: saved.pop(f"{name}.{part}") for part in empty}
 
 
 def _whole(pieces: list[tuple[Rows | None, Any]], shape: tuple[int, ...], fill: float) -> Any:
