@@ -42,7 +42,7 @@ class Saved:
         return self.arrays.pop(name)
 
     def take(self, name: str, like: Any = None) -> Any:
-        """Return None, a Python number, or an array: in the shape, dtype and library of `like` if that is one.
+        """Return None, a number, or an array; of the shape, dtype and library of `like` if that is an array.
 
         The number of rows may differ. Other vectors are taken as those of the run; scalars stay on the host.
         """
@@ -61,7 +61,7 @@ class Saved:
         return value if is_numpy(like) else adopt(like, value)
 
     def record(self, name: str, like: Any) -> Any:
-        """Return a record such as this one; a dict belongs to a direction of the user's, and may hold more."""
+        """Return a record like this one; a dict, of a user-defined direction, may hold more."""
         parts = _parts(like)
         if isinstance(like, dict):
             found = (key.removeprefix(f"{name}.") for key in self.arrays if key.startswith(f"{name}."))

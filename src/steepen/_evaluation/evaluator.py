@@ -33,7 +33,6 @@ FD_LIMIT = ("2-point", "3-point", "cs")
 FLOAT64 = float(np.finfo(np.float64).eps)
 
 
-
 class Evaluator(UserCalls):
     """Value, gradient and Hessian of one function, counted.
 

@@ -19,7 +19,7 @@ from .gradient_check import refuse_cut_graph
 from .interrupt import InterruptFlag, defer_sigint
 from .iteration import Iteration
 from .problem import Settings
-from .recorder import BatchRecorder, Recorder
+from .recorder import Recorder
 
 
 class Over(Exception):
@@ -37,7 +37,7 @@ class Loop:
         context: Context,
         settings: Settings,
         x0: Array,
-        recorder: Recorder | BatchRecorder | None = None,
+        recorder: Recorder | None = None,
         callback: Callable[[State], object] | None = None,
         watch: Callable[[Loop], object] | None = None,
     ):
@@ -49,7 +49,6 @@ class Loop:
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []
         self.undone: list[Rows | None] = []  # rows whose last step came to no end
-        self._close: Callable[[], None] | None = getattr(recorder, "close", None)  # of a batch
 
     def run(self) -> None:
         """Iterate until every row has ended."""
@@ -67,7 +66,7 @@ class Loop:
             raise
 
     def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
-        counter, watch, recorder, close = self.counter, self.watch, self.recorder, self._close
+        counter, watch, recorder = self.counter, self.watch, self.recorder
         run, callback, context, timed = self.iteration, self.callback, self.context, self.counter.timed
         evaluate, check_convergence, compute_direction, line_search, handle_failure = (
             run.evaluate,
@@ -109,8 +108,7 @@ class Loop:
                 self._retire_ended(c)
             if recorder is not None:
                 recorder.add(context.rows, c)
-            if close is not None:
-                close()
+                recorder.close()
             c.advance()
 
     # --- what a host adds ------------------------------------------------------------------------------
@@ -234,8 +232,8 @@ class Loop:
         context.rows = live[left]
 
     def _leave(self) -> NoReturn:
-        if self._close is not None:
-            self._close()
+        if self.recorder is not None:
+            self.recorder.close()
         raise Over
 
     def _retire(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:

@@ -31,9 +31,6 @@ def result_of(loop: Loop, like: Any = None) -> Result:
 
 
 def _on_the_host(loop: Loop) -> Result:
-    for rows in loop.undone:
-        if loop.recorder is not None:
-            loop.recorder.blank(rows)
     backend, direction = loop.backend, loop.settings.direction
     common: dict[str, Any] = {
         "hvp_source": direction.source(loop.evaluator) or loop.settings.step.source(loop.evaluator),
@@ -52,8 +49,8 @@ def _on_the_host(loop: Loop) -> Result:
         return Result(
             x=backend.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
             message=_message(loop, status, end.error, lowest.f), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev,
-            nhvp=nhvp,
-            best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
+            nhvp=nhvp, best=best, trace=loop.recorder and loop.recorder.finish(end.nit, loop.undone),
+            learnt=learnt, **common,
         )  # fmt: skip
 
     def merged(field: Callable[[Ended], Any]) -> Any:
@@ -80,7 +77,7 @@ def _on_the_host(loop: Loop) -> Result:
         x=backend.copy(merged(lambda end: end.x)), fun=merged(lambda end: end.f).astype(dtype),
         jac=merged(lambda end: end.g), success=status < Status.MAX_ITERATIONS, status=status,
         message=messages, nit=nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
-        trace=loop.recorder and loop.recorder.finish(nit), **common,
+        trace=loop.recorder and loop.recorder.finish(nit, loop.undone), **common,
     )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from .._core.backends import Backend
 from .._core.result import Best, Result
 from .._core.space import limits_of
 from .._core.state import State
-from .._core.trace import Iterates
 from .._tools.check import floats
 from .problem import Problem
 
@@ -140,10 +139,8 @@ def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
     if scale is None:
         return result
     best, trace, learnt = result.best, result.trace, vars(result)["_learnt"]
-    if trace is not None and (z := trace.x) is not None:
-        iterates = Iterates(z.shape[1:], z.dtype)
-        iterates.extend(_times(z, scale))
-        trace = replace(trace, iterates=iterates)
+    if trace is not None and trace.x is not None:
+        trace = replace(trace, x=_times(trace.x, scale))
     return replace(
         result, x=_times(result.x, scale), jac=_times(result.jac, 1 / scale), trace=trace,
         best=Best(None if best.x is None else _times(best.x, scale), best.fun, best.k),

@@ -22,7 +22,7 @@ from .gradient_check import check_gradient as run_gradient_check
 from .outcome import result_of
 from .problem import Placed, Problem, Settings
 from .progress import progress_bar
-from .recorder import BatchRecorder, Recorder
+from .recorder import Recorder
 from .scale import result_in_x, state_in_x
 
 
@@ -43,9 +43,7 @@ def solve(
         raise TypeError(f"callback: expected a callable, got {callback!r}")
     placed = Placed(problem)
     x, backend, space, evaluator = placed.x, placed.backend, placed.space, placed.evaluator(settings)
-    recorder = None
-    if trace:
-        recorder = (Recorder if backend.size is None else BatchRecorder)(x, backend, trace == "x")
+    recorder = Recorder(x, backend, keep_x=trace == "x") if trace else None
     watched = callback and partial(evaluator.outside, partial(_call_back, callback, placed))
     saver = None
     if checkpoint is not None:
