@@ -19,7 +19,7 @@ from .gradient_check import refuse_cut_graph
 from .interrupt import InterruptFlag, defer_sigint
 from .iteration import Iteration
 from .problem import Settings
-from .recorder import Recorder
+from .recorder import COLUMNS, Recorder, entry
 
 
 class Over(Exception):
@@ -39,12 +39,12 @@ class Loop:
         x0: Array,
         recorder: Recorder | None = None,
         callback: Callable[[State], object] | None = None,
-        watch: Callable[[Loop], object] | None = None,
+        watchers: tuple[Callable[[Loop], object], ...] = (),
     ):
         self.context, self.backend, self.space = context, context.backend, context.space
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
         self.settings, self.tolerances = settings, settings.tolerances
-        self.callback, self.watch = callback, watch
+        self.callback, self.watchers = callback, watchers
         self.iteration = Iteration(context, settings)
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []
@@ -66,48 +66,40 @@ class Loop:
             raise
 
     def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
-        counter, watch, recorder = self.counter, self.watch, self.recorder
-        run, callback, context, timed = self.iteration, self.callback, self.context, self.counter.timed
-        evaluate, check_convergence, compute_direction, line_search, handle_failure = (
-            run.evaluate,
-            run.check_convergence,
-            run.compute_direction,
-            run.line_search,
-            run.handle_failure,
-        )
+        counter, recorder, run, timed = self.counter, self.recorder, self.iteration, self.counter.timed
         while True:
             c.spent = (counter.nfev, counter.njev, counter.nhvp)
             if interrupt.pressed:
                 raise KeyboardInterrupt
-            if watch is not None:
+            for watch in self.watchers:
                 watch(self)
             if timed and c.point.f is None:
                 self._in_time(c)
-            evaluate(c)
+            run.evaluate(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if c.k == 0:
                 self._refuse_cut_graphs(c)
-            elif callback is not None:
-                self._call_back(c, callback)
+            elif self.callback is not None:
+                self._call_back(c, self.callback)
             if timed:
                 self._in_time(c)
-            check_convergence(c)
+            run.check_convergence(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if timed:
                 self._in_time(c)
-            compute_direction(c)
+            run.compute_direction(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
-            line_search(c)
+            run.line_search(c)
             if timed and counter.late():
                 self._end(c, self.backend.select(c.step_info.alpha == 0, Status.MAX_SECONDS, RUNNING))
-            handle_failure(c)
+            run.handle_failure(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if recorder is not None:
-                recorder.add(context.rows, c)
+                recorder.add(self.context.rows, c)
                 recorder.close()
             c.advance()
 
@@ -126,19 +118,13 @@ class Loop:
             refuse_cut_graph(self.context, c.point, flat)
 
     def _call_back(self, c: SolverState, callback: Callable[[State], object]) -> None:
-        step_info, rows, live = c.step_info, self.context.rows, self.counter.rows
-        scalars: Any = (
-            c.point.f,
-            step_info.lam,
-            step_info.shown,
-            step_info.penalised,
-            step_info.guarded,
-            *c.spent,
-        )
+        rows, live, columns = self.context.rows, self.counter.rows, dict(zip(COLUMNS, entry(c), strict=True))
         if live is not None:
-            scalars = [np.full(live, s) for s in scalars]
+            columns = {name: np.full(live, value) for name, value in columns.items()}
             rows = np.arange(live) if rows is None else rows.copy()
-        state = State(c.k, self.backend.copy(c.point.x), *scalars, seconds=self.counter.seconds, rows=rows)
+        fun, _ = columns.pop("f"), columns.pop("gnorm")
+        x, seconds = self.backend.copy(c.point.x), self.counter.seconds
+        state = State(k=c.k, x=x, fun=fun, seconds=seconds, rows=rows, **columns)
         try:
             stop: Any = callback(state)
         except StopIteration:
