@@ -42,7 +42,7 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a callable, got {callback!r}")
     placed = Placed(problem)
-    x, backend, space, evaluator = placed.x, placed.backend, placed.space, placed.evaluator(settings)
+    x, backend, space, evaluator = placed.problem.x, placed.backend, placed.space, placed.evaluator(settings)
     recorder = Recorder(x, backend, keep_x=trace == "x") if trace else None
     watched = callback and partial(evaluator.outside, partial(_call_back, callback, placed))
     saver = None
