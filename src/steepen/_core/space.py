@@ -84,10 +84,6 @@ class Everywhere:
         way = self._backend.times(t, p)
         return x + way, way, t * slope
 
-    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        """Return the length of the step t along p that led to a point."""
-        return t * self._backend.norm(p)
-
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         """Return G·∇f for the free variables, G the inverse of the free block of the Hessian."""
         return product(g)
@@ -174,9 +170,6 @@ class Box(Everywhere):
         point = self.project(x + self._backend.times(t, p))
         way = point - x
         return point, way, self._backend.dot(g, way)
-
-    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        return self._backend.norm(to - x)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)

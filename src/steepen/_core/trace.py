@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,33 +105,22 @@ class Trace:
         return pandas.DataFrame(self._table())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as `.csv` (one line per iterate) or `.npz` (arrays, x included).
+        """Write the trace as CSV, one line per iterate, with all digits.
 
         Examples
         --------
         >>> import tempfile, pathlib, numpy as np, steepen as st
         >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "trace.npz")
+        ...     path = pathlib.Path(folder, "trace.csv")
         ...     res.trace.save(path)
-        ...     bool((np.load(path)["f"] == res.trace.f).all())
+        ...     bool((np.genfromtxt(path, delimiter=",", names=True)["f"] == res.trace.f).all())
         True
         """
-        suffix = Path(path).suffix
-        if suffix not in {".csv", ".npz"}:
-            raise ValueError(f"path: expected a name ending in .csv or .npz, got {str(path)!r}")
-
-        def write(file: BinaryIO) -> None:
-            if suffix == ".npz":
-                arrays: dict[str, Any] = dict(self.columns())
-                np.savez_compressed(file, **arrays)
-                return
-            table = self._table()
-            file.write((",".join(table) + "\n").encode())
-            for values in zip(*(column.tolist() for column in table.values()), strict=True):
-                file.write((",".join(map(_text, values)) + "\n").encode())
-
-        write_whole(path, write)
+        table = self._table()
+        lines = zip(*(column.tolist() for column in table.values()), strict=True)
+        text = "\n".join([",".join(table), *(",".join(map(_text, line)) for line in lines), ""])
+        write_whole(path, lambda file: file.write(text.encode()))
 
     def _table(self) -> dict[str, NDArray[Any]]:
         """Return the long format: the rows of a batch one after another, x in columns x0, x1 and so on."""

@@ -223,7 +223,7 @@ class Iteration:
         to += x
         next_point.x = self.space.project(to) if self._bounded else to
         if self._moves:
-            step_info.moved = self.space.moved(x, next_point.x, c.free_gradient if p is None else p, alpha)
+            step_info.moved = backend.norm(next_point.x - x)
         if not backend.all(alpha * reach < self._far):
             finite = backend.arrived(next_point.x, alpha * reach)
             if not backend.all(finite) and not backend.defers(backend.negate(finite)):
