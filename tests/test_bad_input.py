@@ -93,7 +93,7 @@ REFUSED = [
       for bad, error in ((-1e-9, ValueError), (nan, ValueError), ([1e-5], TypeError))),
     *(({"x_scale": bad}, error, "x_scale: expected")
       for bad, error in ((0, ValueError), ([1.0, nan], ValueError), (inf, ValueError), (-1.0, ValueError),
-                         (np.ones(3), ValueError), ("big", ValueError), (True, TypeError), ([], ValueError))),
+                         (np.ones(3), ValueError), ("big", TypeError), (True, TypeError), ([], ValueError))),
     *(({"memory": bad, "method": "cgd-auto"}, ValueError, "memory: expected a whole number, 1 or more")
       for bad in (0, 1.5, True)),
     # what does not go together

@@ -34,12 +34,6 @@ def test_a_trace_becomes_a_data_frame_and_that_of_a_batch_a_long_one():
 @pairs(keep=[True, "x"], x0=[ROWS[0], ROWS])
 def test_a_trace_is_saved_to_the_last_bit(tmp_path, keep, x0):
     trace = traced(x0, trace=keep, gtol=1e-6)
-    trace.save(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz", allow_pickle=False) as file:
-        assert sorted(file.files) == sorted(name for name, _ in trace.columns())
-        for name, column in trace.columns():
-            np.testing.assert_array_equal(file[name], column)
-            assert file[name].dtype == column.dtype
     trace.save(str(tmp_path / "trace.csv"))
     with (tmp_path / "trace.csv").open(newline="") as text:
         lines = list(csv.DictReader(text))
@@ -49,13 +43,7 @@ def test_a_trace_is_saved_to_the_last_bit(tmp_path, keep, x0):
             names = ["x0", "x1"] if name == "x" else [name]
             read = np.array([[float(line[one]) for one in names] for line in part])
             np.testing.assert_array_equal(read if name == "x" else read[:, 0], column)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["trace.csv", "trace.npz"]
-
-
-def test_a_trace_has_two_formats(tmp_path):
-    with pytest.raises(ValueError, match=r"^path: expected a name ending in .csv or .npz, got .*trace\.pkl"):
-        traced().save(tmp_path / "trace.pkl")
-    assert not list(tmp_path.iterdir())
+    assert [p.name for p in tmp_path.iterdir()] == ["trace.csv"]
 
 
 def test_the_text_of_a_result():

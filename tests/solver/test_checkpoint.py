@@ -246,7 +246,7 @@ def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
         refused(path, "is not a steepen checkpoint")
     for header, by in (({}, "before steepen 0.1"), ({"version": "0.7.3"}, "by steepen 0.7.3")):
         path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, **header}))))
-        refused(path, f"was written {by}, in format 9; this version reads format 11")
+        refused(path, f"was written {by}, in format 9; this version reads format 12")
 
 
 class Memory(NamedTuple):

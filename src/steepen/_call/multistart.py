@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array
 from .._core.result import Result
-from .._core.space import Box
 from .._core.state import State
-from .._evaluation.evaluator import Context
 from ..budget import Budget
 from ..directions import CGDAuto
-from ..directions._pairs import Pairs
 from ..steps import Armijo
 from .minimize import minimize
 
@@ -31,9 +27,6 @@ the width of the box, or to the extent of the starts where there is no bound."""
 GROW = 3.0
 """A line search starts from the unit step, but at most from this multiple of the last step: at the edge of
 a box a likelihood may diverge logarithmically, and then every unit step has to be cut."""
-
-FEW = 32
-"""Up to this many variables, the metric is formed as a dense matrix."""
 
 
 class Race:
@@ -92,12 +85,6 @@ def descend(
 
 
 class Restarts(CGDAuto):
-    """cgd-auto for multistart in few variables: the metric is a dense matrix, and saddles are not escaped."""
+    """cgd-auto for many starts of which only the best matters: saddles are not escaped."""
 
     escapes_saddles = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-
-    def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
-        space, backend = context.space, context.backend
-        if backend.size is None or not isinstance(space, Box) or x.shape[-1] > FEW:
-            return super()._downhill(context, pairs, x, g)
-        return space.downhill_by(pairs.matrix(backend), x, g)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from .arrays import Array, to_numpy
-from .backends import Backend, backend_for
+from .backends import backend_for
 from .state import each
-
-
-class Inverting(Protocol):
-    """A direction with an approximation of the inverse Hessian."""
-
-    def inverse(self, backend: Backend, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
-        """Return v ↦ G·v."""
-        ...
 
 
 class InverseHessian(LinearOperator):
@@ -36,7 +28,7 @@ class InverseHessian(LinearOperator):
     array([1.  , 0.25])
     """
 
-    def __init__(self, direction: Inverting, memory: Any, x: Array, g: Array):
+    def __init__(self, direction: Any, memory: Any, x: Array, g: Array):
         n = int(x.shape[-1])
         super().__init__(dtype=to_numpy(x).dtype, shape=(n, n))
         self._learnt = (direction, memory, x, g)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -130,12 +130,8 @@ class Result(Mapping[str, Any]):
         """
         if self.x.ndim != 2:
             raise ValueError("row: this is the result of a single run")
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("x", "jac", "message"):
-            values[name] = values[name][b]
-        for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp"):
-            values[name] = values[name][b].item()
-        values["status"] = Status(int(self.status[b]))
+        values = {field.name: _row(getattr(self, field.name), b) for field in fields(self)}
+        values["status"] = Status(values["status"])
         best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None
         values["best"] = Best(best_x, self.best.fun[b].item(), self.best.k[b].item())
         values["trace"] = None if self.trace is None else self.trace.row(b)
@@ -151,6 +147,13 @@ class Result(Mapping[str, Any]):
                 value = [Status(int(status)).name for status in value]
             lines.append(f"{name:>{width}}: " + str(value).replace("\n", "\n" + " " * (width + 2)))
         return "\n".join(lines)
+
+
+def _row(value: Any, b: int) -> Any:
+    """Return a row of what a batch has one for each of; anything else is that of all rows."""
+    if isinstance(value, list):
+        return cast("list[Any]", value)[b]
+    return value if not getattr(value, "ndim", 0) else value[b].item() if value.ndim == 1 else value[b]
 
 
 _NAMES = (*(field.name for field in fields(Result)), "hess_inv")

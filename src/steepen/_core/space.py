@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -84,10 +83,6 @@ class Everywhere:
         """Return the point at t along p, the displacement, and the predicted decrease of f."""
         way = self._backend.times(t, p)
         return x + way, way, t * slope
-
-    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        """Return the length of the step t along p that led to a point."""
-        return t * self._backend.norm(p)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         """Return G·∇f for the free variables, G the inverse of the free block of the Hessian."""
@@ -176,9 +171,6 @@ class Box(Everywhere):
         way = point - x
         return point, way, self._backend.dot(g, way)
 
-    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        return self._backend.norm(to - x)
-
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
 
@@ -188,25 +180,14 @@ class Box(Everywhere):
         The other variables are then computed for the actual end points of those: a path bent at a bound
         would take them elsewhere.
         """
-
-        def part(v: Array, held: Array, target: Array) -> Array:
-            return without(product, v, held, diagonal, self._backend, target)
-
-        return self._bent(part, x, g)
-
-    def downhill_by(self, G: Array, x: Array, g: Array) -> Array:
-        """Return the same with a dense G, which is faster for many rows of few variables."""
-        return self._bent(partial(_without_by, G, self._backend), x, g)
-
-    def _bent(self, part: Callable[[Array, Array, Array], Array], x: Array, g: Array) -> Array:
         backend, where = self._backend, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none = self._xp.zeros_like(free)
 
         def bent(s: _Bent) -> _Bent:
-            p = -part(free, held | s.out, -where(s.out, s.ends, none))
-            slope = backend.dot(free, p)
-            better = s.first | (slope < 0)
+            target = -where(s.out, s.ends, none)
+            p = -without(product, free, held | s.out, diagonal, backend, target)
+            better = s.first | (backend.dot(free, p) < 0)
             p = backend.where(better, p, s.p)
             more, reach = self.within(x, p)
             return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, backend.some(more))
@@ -282,17 +263,6 @@ def without(
     return where(held, target, whole - product(backend.repeat(pull, start, PULLS).z))
 
 
-def _without_by(G: Array, backend: Backend, v: Array, held: Array, target: Array) -> Array:
-    """Return the same as `without`, by a direct solve for the held variables."""
-    whole = (G @ v[..., None])[..., 0]
-    if not backend.any(backend.some(held)):
-        return whole
-    where, none = backend.xp.where, backend.xp.zeros_like(whole)
-    both = held[..., :, None] & held[..., None, :]
-    z = backend.solve(where(both, G, identity(v)), where(held, whole - target, none))
-    return where(held, target, whole - (G @ z[..., None])[..., 0])
-
-
 def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """Return the thresholds below and above which a variable counts as at its bound."""
     return (
@@ -302,20 +272,14 @@ def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
-    """Return the bounds rounded to numbers representable in the dtype."""
+    """Return the bounds rounded inwards to numbers of the dtype; where it has none between them, to one."""
     if "32" not in str(dtype):
         return low, high
-    low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
-    fixed = low > high  # there is no float32 between them: they are the two around a number
-    return np.where(fixed, high, low), high
-
-
-def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
-    """Round bounds inwards to float32."""
     with np.errstate(over="ignore"):
-        single = side.astype(np.float32)
-        beyond = single < side if inwards > 0 else single > side
-        return np.where(beyond, np.nextafter(single, np.float32(inwards)), single).astype(np.float64)
+        lowest, highest = low.astype(np.float32), high.astype(np.float32)
+        lowest = np.where(lowest < low, np.nextafter(lowest, np.float32(np.inf)), lowest)
+        highest = np.where(highest > high, np.nextafter(highest, np.float32(-np.inf)), highest)
+    return np.minimum(lowest, highest).astype(np.float64), highest.astype(np.float64)
 
 
 def space_of(bounds: Any, x: Array, backend: Backend) -> Space:

@@ -19,29 +19,48 @@ class Status(enum.IntEnum):
     CONVERGED 0
     """
 
-    CONVERGED = 0
-    FTOL = 1
-    XTOL = 2
-    ROUNDOFF = 3
-    NOISE = 4
-    FD_LIMIT = 5
-    RELATIVE = 6
-    RESOLUTION = 7
-    MAX_ITERATIONS = 10
-    MAX_GRADIENTS = 11
-    MAX_EVALUATIONS = 12
-    MAX_SECONDS = 13
-    CALLBACK = 20
-    INTERRUPTED = 21
-    ARTIFICIAL = 22
-    INACCURATE_GRADIENT = 23
-    LINE_SEARCH_FAILED = 30
-    NONFINITE_VALUE = 31
-    NONFINITE_GRADIENT = 32
-    FAILED = 33
-    UNBOUNDED = 34
-    DIVERGED = 35
-    INFEASIBLE = 36
+    CONVERGED = 0, "The gradient norm is within gtol."
+    FTOL = 1, "The last step lowered f by no more than ftol."
+    XTOL = 2, "The last step moved x by no more than xtol."
+    ROUNDOFF = 3, "f cannot be lowered any further at working precision."
+    NOISE = 4, "f cannot be lowered by more than its own noise."
+    FD_LIMIT = 5, "f cannot be lowered by more than the error of its finite differences."
+    RELATIVE = 6, "The gradient norm is within gtol_rel times the largest one seen."
+    RESOLUTION = 7, "f cannot be lowered by more than the step between its values, which have few digits."
+    MAX_ITERATIONS = 10, "The budget of iterations is used up."
+    MAX_GRADIENTS = 11, "The budget of gradients does not cover another step."
+    MAX_EVALUATIONS = 12, "The budget of function evaluations does not cover another step."
+    MAX_SECONDS = 13, "The time limit was reached."
+    CALLBACK = 20, "The callback asked to stop."
+    INTERRUPTED = 21, "The run was interrupted from the keyboard."
+    ARTIFICIAL = (
+        22,
+        "x is near an artificial stationary point: the penalised direction vanishes there, "
+        "the gradient of f does not. Change lam, or end the penalty (switch=).",
+    )
+    INACCURATE_GRADIENT = (
+        23,
+        "The finite differences are too inaccurate to tell whether the gradient is within gtol.",
+    )
+    LINE_SEARCH_FAILED = (
+        30,
+        "The line search found no lower point along the direction. "
+        "If the gradient may be wrong, try check_gradient=True.",
+    )
+    NONFINITE_VALUE = 31, "f was not finite; x is the best finite point seen."
+    NONFINITE_GRADIENT = 32, "The gradient, or its norm, was not finite; x is the best finite point seen."
+    FAILED = 33, "Your function raised an error; this is the run so far."
+    UNBOUNDED = 34, "f is unbounded: it nearly overflowed to −∞; x is the best finite point seen."
+    DIVERGED = 35, "The next x would have overflowed; x is the best finite point seen."
+    INFEASIBLE = 36, "The bounds are infeasible: a lower bound is above its upper bound."
+
+    sentence: str
+    """What happened, in one sentence."""
+
+    def __new__(cls, code: int, sentence: str) -> Status:
+        status = int.__new__(cls, code)
+        status._value_, status.sentence = code, sentence
+        return status
 
     @property
     def success(self) -> bool:
@@ -52,11 +71,6 @@ class Status(enum.IntEnum):
     def message(self) -> str:
         """What happened, in one sentence, with a reference to the documentation."""
         return self.explained(self.sentence)
-
-    @property
-    def sentence(self) -> str:
-        """What happened, in one sentence."""
-        return _SENTENCES[self]
 
     def explained(self, sentence: str) -> str:
         """Return the sentence with a reference to the documentation of this status appended.
@@ -74,35 +88,6 @@ class Status(enum.IntEnum):
     def __format__(self, spec: str) -> str:
         return format(int(self) if spec.endswith("d") else self.name, spec)
 
-
-_SENTENCES = {
-    Status.CONVERGED: "The gradient norm is within gtol.",
-    Status.FTOL: "The last step lowered f by no more than ftol.",
-    Status.XTOL: "The last step moved x by no more than xtol.",
-    Status.ROUNDOFF: "f cannot be lowered any further at working precision.",
-    Status.NOISE: "f cannot be lowered by more than its own noise.",
-    Status.FD_LIMIT: "f cannot be lowered by more than the error of its finite differences.",
-    Status.RESOLUTION: "f cannot be lowered by more than the step between its values, which have few digits.",
-    Status.RELATIVE: "The gradient norm is within gtol_rel times the largest one seen.",
-    Status.MAX_ITERATIONS: "The budget of iterations is used up.",
-    Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
-    Status.MAX_EVALUATIONS: "The budget of function evaluations does not cover another step.",
-    Status.MAX_SECONDS: "The time limit was reached.",
-    Status.CALLBACK: "The callback asked to stop.",
-    Status.INTERRUPTED: "The run was interrupted from the keyboard.",
-    Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
-    "the gradient of f does not. Change lam, or end the penalty (switch=).",
-    Status.INACCURATE_GRADIENT: "The finite differences are too inaccurate to tell "
-    "whether the gradient is within gtol.",
-    Status.LINE_SEARCH_FAILED: "The line search found no lower point along the direction. "
-    "If the gradient may be wrong, try check_gradient=True.",
-    Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
-    Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
-    Status.UNBOUNDED: "f is unbounded: it nearly overflowed to −∞; x is the best finite point seen.",
-    Status.DIVERGED: "The next x would have overflowed; x is the best finite point seen.",
-    Status.INFEASIBLE: "The bounds are infeasible: a lower bound is above its upper bound.",
-    Status.FAILED: "Your function raised an error; this is the run so far.",
-}
 
 BY_VALUES = (
     "The line search found no lower point along the direction. Without a gradient that means a kink of f, "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,47 +15,6 @@ from .._tools.optional import load
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Iterates:
-    """The points of a run, concatenated into one array on demand.
-
-    A run never modifies a point in place, so large points are kept without a copy. Small ones are stacked
-    in blocks as they arrive, since an array object is larger than they are.
-    """
-
-    BLOCK = 4096
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any):
-        self._shape, self._dtype = shape, dtype
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        self._together = self.BLOCK // size if size < self.BLOCK else sys.maxsize
-        self._recent: list[NDArray[Any]] = []
-        self._blocks: list[NDArray[Any]] = []
-
-    def append(self, x: NDArray[Any]) -> None:
-        """Add a point."""
-        self._recent.append(x)
-        if len(self._recent) >= self._together:
-            self._close_block()
-
-    def extend(self, points: NDArray[Any]) -> None:
-        """Add an array of points."""
-        self._close_block()
-        self._blocks.append(points)
-
-    def array(self) -> NDArray[Any]:
-        """Return all points as one array."""
-        self._close_block()
-        if len(self._blocks) != 1:
-            empty = np.empty((0, *self._shape), dtype=self._dtype)
-            self._blocks = [np.concatenate([empty, *self._blocks])]
-        return self._blocks[0]
-
-    def _close_block(self) -> None:
-        recent, self._recent = self._recent, []
-        if recent:
-            self._blocks.append(np.stack(recent))
 
 
 @dataclass(frozen=True)
@@ -76,6 +33,8 @@ class Trace:
     penalised : whether the step used the penalised direction
     guarded : whether the guard replaced the direction by −∇f
     nfev, njev, nhvp : cumulative counts
+    x : the iterates, of shape (K, n) or (K, B, n), with `trace="x"`; else None
+    length : the number of iterates of each row of a batch; None for a single run
 
     Examples
     --------
@@ -95,13 +54,8 @@ class Trace:
     nfev: NDArray[np.int64]
     njev: NDArray[np.int64]
     nhvp: NDArray[np.int64]
-    iterates: Iterates | None = None
+    x: NDArray[Any] | None = None
     length: NDArray[np.int64] | None = None
-
-    @property
-    def x(self) -> NDArray[Any] | None:
-        """The iterates, of shape (K, n) or (K, B, n), with `trace="x"`; else None."""
-        return None if self.iterates is None else self.iterates.array()
 
     def __len__(self) -> int:
         return len(self.k)
@@ -120,11 +74,7 @@ class Trace:
             raise ValueError("row: this is the trace of a single run")
         end = int(self.length[b])
         columns = {name: column[:end, b] for name, column in self.columns() if name != "k"}
-        iterates, x = None, columns.pop("x", None)
-        if x is not None:
-            iterates = Iterates(x.shape[1:], x.dtype)
-            iterates.extend(x)
-        return Trace(k=self.k[:end], iterates=iterates, **columns)
+        return Trace(k=self.k[:end], **columns)
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Iterate over the columns as (name, array).
@@ -137,10 +87,9 @@ class Trace:
         ['k', 'f', 'gnorm']
         """
         for field in fields(self):
-            if field.name not in {"iterates", "length"}:
-                yield field.name, getattr(self, field.name)
-        if self.x is not None:
-            yield "x", self.x
+            column = getattr(self, field.name)
+            if field.name != "length" and column is not None:
+                yield field.name, column
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a DataFrame with one row per iterate (for a batch, with `row` as first column).
@@ -156,33 +105,22 @@ class Trace:
         return pandas.DataFrame(self._table())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as `.csv` (one line per iterate) or `.npz` (arrays, x included).
+        """Write the trace as CSV, one line per iterate, with all digits.
 
         Examples
         --------
         >>> import tempfile, pathlib, numpy as np, steepen as st
         >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "trace.npz")
+        ...     path = pathlib.Path(folder, "trace.csv")
         ...     res.trace.save(path)
-        ...     bool((np.load(path)["f"] == res.trace.f).all())
+        ...     bool((np.genfromtxt(path, delimiter=",", names=True)["f"] == res.trace.f).all())
         True
         """
-        suffix = Path(path).suffix
-        if suffix not in {".csv", ".npz"}:
-            raise ValueError(f"path: expected a name ending in .csv or .npz, got {str(path)!r}")
-
-        def write(file: BinaryIO) -> None:
-            if suffix == ".npz":
-                arrays: dict[str, Any] = dict(self.columns())
-                np.savez_compressed(file, **arrays)
-                return
-            table = self._table()
-            file.write((",".join(table) + "\n").encode())
-            for values in zip(*(column.tolist() for column in table.values()), strict=True):
-                file.write((",".join(map(_text, values)) + "\n").encode())
-
-        write_whole(path, write)
+        table = self._table()
+        lines = zip(*(column.tolist() for column in table.values()), strict=True)
+        text = "\n".join([",".join(table), *(",".join(map(_text, line)) for line in lines), ""])
+        write_whole(path, lambda file: file.write(text.encode()))
 
     def _table(self) -> dict[str, NDArray[Any]]:
         """Return the long format: the rows of a batch one after another, x in columns x0, x1 and so on."""

@@ -111,6 +111,5 @@ class EvaluationCounter:
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        self.rows = saved.live
-        self.earlier = saved.take(f"{name}.seconds", np.float64, ())
-        self.counts = saved.record(f"{name}.counts", Counts(), saved.live)
+        self.earlier = saved.take(f"{name}.seconds")
+        self.counts = saved.record(f"{name}.counts", Counts())

@@ -158,11 +158,9 @@ class Evaluator(UserCalls):
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
-        kind = "MaybeScalar" if self._both is None else "MaybeArray"
-        self.memo.value = saved.value(f"{name}.value", kind, saved.live)
+        self.memo.x, self.memo.value = saved.take(f"{name}.x"), saved.take(f"{name}.value")
         if self.fd is not None:
-            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
+            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state)
 
 
 class Context:

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.arrays import is_numpy
-from .._core.saved import Saved, Unfit, apart, require
+from .._core.saved import Saved, Unfit, apart
 from .._tools.files import write_whole
 from .._tools.version import version
 from .eager import Loop
 
-FORMAT = 11
+FORMAT = 12
 SECONDS = 10.0
 
 
@@ -191,9 +191,10 @@ def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
 
 def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
     """Restore the saved state into a new loop."""
-    saved = Saved(arrays, loop.backend, loop.solver_state.point.x)
+    saved = Saved(arrays, loop.solver_state.point.x)
     for name, part in loop.parts().items():
         part.load(saved, name)
     if loop.recorder is not None:
         loop.recorder.load(saved, "trace")
-    require(not saved.arrays, f"it has no {', '.join(sorted(saved.arrays))}")
+    if saved.arrays:
+        raise Unfit(f"does not fit the run: it has no {', '.join(sorted(saved.arrays))}")

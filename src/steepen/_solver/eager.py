@@ -19,7 +19,7 @@ from .gradient_check import refuse_cut_graph
 from .interrupt import InterruptFlag, defer_sigint
 from .iteration import Iteration
 from .problem import Settings
-from .recorder import BatchRecorder, Recorder
+from .recorder import COLUMNS, Recorder, entry
 
 
 class Over(Exception):
@@ -37,19 +37,18 @@ class Loop:
         context: Context,
         settings: Settings,
         x0: Array,
-        recorder: Recorder | BatchRecorder | None = None,
+        recorder: Recorder | None = None,
         callback: Callable[[State], object] | None = None,
-        watch: Callable[[Loop], object] | None = None,
+        watchers: tuple[Callable[[Loop], object], ...] = (),
     ):
         self.context, self.backend, self.space = context, context.backend, context.space
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
         self.settings, self.tolerances = settings, settings.tolerances
-        self.callback, self.watch = callback, watch
+        self.callback, self.watchers = callback, watchers
         self.iteration = Iteration(context, settings)
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []
         self.undone: list[Rows | None] = []  # rows whose last step came to no end
-        self._close: Callable[[], None] | None = getattr(recorder, "close", None)  # of a batch
 
     def run(self) -> None:
         """Iterate until every row has ended."""
@@ -67,50 +66,41 @@ class Loop:
             raise
 
     def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
-        counter, watch, recorder, close = self.counter, self.watch, self.recorder, self._close
-        run, callback, context, timed = self.iteration, self.callback, self.context, self.counter.timed
-        evaluate, check_convergence, compute_direction, line_search, handle_failure = (
-            run.evaluate,
-            run.check_convergence,
-            run.compute_direction,
-            run.line_search,
-            run.handle_failure,
-        )
+        counter, recorder, run, timed = self.counter, self.recorder, self.iteration, self.counter.timed
         while True:
             c.spent = (counter.nfev, counter.njev, counter.nhvp)
             if interrupt.pressed:
                 raise KeyboardInterrupt
-            if watch is not None:
+            for watch in self.watchers:
                 watch(self)
             if timed and c.point.f is None:
                 self._in_time(c)
-            evaluate(c)
+            run.evaluate(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if c.k == 0:
                 self._refuse_cut_graphs(c)
-            elif callback is not None:
-                self._call_back(c, callback)
+            elif self.callback is not None:
+                self._call_back(c, self.callback)
             if timed:
                 self._in_time(c)
-            check_convergence(c)
+            run.check_convergence(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if timed:
                 self._in_time(c)
-            compute_direction(c)
+            run.compute_direction(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
-            line_search(c)
+            run.line_search(c)
             if timed and counter.late():
                 self._end(c, self.backend.select(c.step_info.alpha == 0, Status.MAX_SECONDS, RUNNING))
-            handle_failure(c)
+            run.handle_failure(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
             if recorder is not None:
-                recorder.add(context.rows, c)
-            if close is not None:
-                close()
+                recorder.add(self.context.rows, c)
+                recorder.close()
             c.advance()
 
     # --- what a host adds ------------------------------------------------------------------------------
@@ -128,19 +118,13 @@ class Loop:
             refuse_cut_graph(self.context, c.point, flat)
 
     def _call_back(self, c: SolverState, callback: Callable[[State], object]) -> None:
-        step_info, rows, live = c.step_info, self.context.rows, self.counter.rows
-        scalars: Any = (
-            c.point.f,
-            step_info.lam,
-            step_info.shown,
-            step_info.penalised,
-            step_info.guarded,
-            *c.spent,
-        )
+        rows, live, columns = self.context.rows, self.counter.rows, dict(zip(COLUMNS, entry(c), strict=True))
         if live is not None:
-            scalars = [np.full(live, s) for s in scalars]
+            columns = {name: np.full(live, value) for name, value in columns.items()}
             rows = np.arange(live) if rows is None else rows.copy()
-        state = State(c.k, self.backend.copy(c.point.x), *scalars, seconds=self.counter.seconds, rows=rows)
+        fun, _ = columns.pop("f"), columns.pop("gnorm")
+        x, seconds = self.backend.copy(c.point.x), self.counter.seconds
+        state = State(k=c.k, x=x, fun=fun, seconds=seconds, rows=rows, **columns)
         try:
             stop: Any = callback(state)
         except StopIteration:
@@ -170,15 +154,13 @@ class Loop:
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        c, live = self.solver_state, saved.pop(f"{name}.rows")
-        self.context.rows = live if live.size else None
-        saved.live = len(live) or self.backend.size
+        c, rows = self.solver_state, saved.take(f"{name}.rows")
+        self.context.rows, self.counter.rows = rows, self.backend.size if rows is None else len(rows)
         x = c.point.x
-        one = Ended(live, 0, 0, x, NAN, x, c.best, Counts())
-        while (rows := f"{name}.ended.{len(self.ended)}.rows") in saved.arrays:
-            self.ended.append(saved.record(rows.removesuffix(".rows"), one, len(saved.arrays[rows])))
-        found = saved.record(f"{name}.state", c, saved.live)
-        saved.k = found.k
+        one = Ended(rows, 0, 0, x, NAN, x, c.best, Counts())
+        while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
+            self.ended.append(saved.record(f"{name}.ended.{len(self.ended)}", one))
+        found = saved.record(f"{name}.state", c)
         for field in fields(found):
             setattr(c, field.name, getattr(found, field.name))
         c.next_point = replace(c.point)  # of as many rows, also where none is searched from here
@@ -236,8 +218,8 @@ class Loop:
         context.rows = live[left]
 
     def _leave(self) -> NoReturn:
-        if self._close is not None:
-            self._close()
+        if self.recorder is not None:
+            self.recorder.close()
         raise Over
 
     def _retire(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:

@@ -147,7 +147,7 @@ class Iteration:
         if self.relative:
             c.max_gnorm = backend.select(gnorm > c.max_gnorm, gnorm, c.max_gnorm)
             least = backend.num.maximum(least, self.tolerances.rel * c.max_gnorm)
-        if not backend.all_finite(size) or backend.any(gnorm <= least):
+        if not backend.all(backend.num.isfinite(size)) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
             stalled = stalled & (c.status == RUNNING)
@@ -223,7 +223,7 @@ class Iteration:
         to += x
         next_point.x = self.space.project(to) if self._bounded else to
         if self._moves:
-            step_info.moved = self.space.moved(x, next_point.x, c.free_gradient if p is None else p, alpha)
+            step_info.moved = backend.norm(next_point.x - x)
         if not backend.all(alpha * reach < self._far):
             finite = backend.arrived(next_point.x, alpha * reach)
             if not backend.all(finite) and not backend.defers(backend.negate(finite)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,30 +42,29 @@ class Placed:
     """A problem on the arrays that its run is made with: the user's, or NumPy's in place of small tensors."""
 
     def __init__(self, problem: Problem):
-        self.problem, x = problem, problem.x
-        self.fun, self.jac, self.hvp, self.hess = problem.fun, problem.jac, problem.hvp, problem.hess
         self.like: Any = None
         """A tensor such as the functions take, where x lies on the host all the same."""
-        if hosted(x, self.jac):
+        x, jac, hvp, hess = problem.x, problem.jac, problem.hvp, problem.hess
+        if hosted(x, jac):
             self.like = like = x
-            x = to_numpy(x)
-            self.hvp = self.hvp and OfTensors(self.hvp, like, 2)
-            self.hess = self.hess and OfTensors(self.hess, like)
-            if self.jac != "torch":
-                self.fun = OfTensors(self.fun, like)
-                self.jac = OfTensors(self.jac, like) if callable(self.jac) else self.jac
-        self.backend = backend_for(x)
-        x = self.backend.own(x)
+            hvp, hess = hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
+            problem = replace(problem, x=to_numpy(x), hvp=hvp, hess=hess)
+            if jac != "torch":
+                jac = OfTensors(jac, like) if callable(jac) else jac
+                problem = replace(problem, fun=OfTensors(problem.fun, like), jac=jac)
+        self.backend = backend_for(problem.x)
+        x = self.backend.own(problem.x)
         self.space = space_of(problem.bounds, x, self.backend)
-        self.x = self.backend.own(self.space.project(x))
+        self.problem = replace(problem, x=self.backend.own(self.space.project(x)))
 
     def evaluator(self, settings: Settings) -> Evaluator:
         """Return the function as a method sees it, its calls counted and limited."""
+        p = self.problem
         return Evaluator(
-            self.fun, self.x, self.backend, jac=self.jac, hvp=self.hvp, hess=self.hess,
-            args=self.problem.args, space=self.space, differences=self.problem.differences,
-            adaptive=settings.direction.by_values and settings.step.searches, gtol=settings.tolerances.g,
-            like=self.like, counter=EvaluationCounter(self.backend, settings.budget),
+            p.fun, p.x, self.backend, jac=p.jac, hvp=p.hvp, hess=p.hess, args=p.args, space=self.space,
+            differences=p.differences, adaptive=settings.direction.by_values and settings.step.searches,
+            gtol=settings.tolerances.g, like=self.like,
+            counter=EvaluationCounter(self.backend, settings.budget),
         )  # fmt: skip
 
 

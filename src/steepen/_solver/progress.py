@@ -24,16 +24,11 @@ def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], obje
     if not console.is_terminal:
         yield None
         return
-    bar = rich.Progress(
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    total, unit = _measure(budget)
-    with bar:
+    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
+    said = rich.TextColumn("{task.description}")
+    limits = (budget.grads, "gradients"), (budget.iters, "iterations"), (budget.evals, "values")
+    total, unit = next((limit for limit in limits if limit[0] is not None), (None, "iterations"))
+    with rich.Progress(said, *columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
 
         def show(loop: Loop) -> None:
@@ -43,14 +38,3 @@ def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], obje
             bar.update(task, completed=int(np.max(spent)), description=f"{unit}, f = {lowest:.6g}")
 
         yield show
-
-
-def _measure(budget: Budget) -> tuple[int | None, str]:
-    for limit, unit in (
-        (budget.grads, "gradients"),
-        (budget.iters, "iterations"),
-        (budget.evals, "values"),
-    ):
-        if limit is not None:
-            return limit, unit
-    return None, "iterations"

@@ -17,7 +17,6 @@ from .._core.backends import Backend
 from .._core.result import Best, Result
 from .._core.space import limits_of
 from .._core.state import State
-from .._core.trace import Iterates
 from .._tools.check import floats
 from .problem import Problem
 
@@ -34,9 +33,7 @@ def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.floa
     [4194304.0, 9.313225746154785e-10, 1.0]
     """
     n = int(x.shape[-1])
-    if isinstance(x_scale, str):
-        if x_scale != "auto":
-            raise ValueError(f'x_scale: expected "auto", a positive number, or {n} of them; got {x_scale!r}')
+    if isinstance(x_scale, str) and x_scale == "auto":
         low, high = limits_of([(None, None)] * n if bounds is None else bounds, n)
         with np.errstate(over="ignore", invalid="ignore"):
             width = high - low
@@ -44,9 +41,10 @@ def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.floa
         size = np.where((width > 0) & (width < np.inf), width, size)
         size = np.where(size > 0, size, 1.0)
     else:
-        size = floats("x_scale", x_scale, f'"auto", a positive number, or {n} of them')
-        if size.shape not in ((), (1,), (n,)) or not ((size > 0) & (size < np.inf)).all():
-            raise ValueError(f'x_scale: expected "auto", a positive number, or {n} of them; got {x_scale!r}')
+        expected = f'"auto", a positive number, or {n} of them'
+        size = floats("x_scale", x_scale, expected)
+        if size.shape not in ((), (1,), (n,)) or not (size > 0).all():
+            raise ValueError(f"x_scale: expected {expected}; got {x_scale!r}")
     range_ = np.finfo(to_numpy(x).dtype)
     size = np.clip(np.broadcast_to(size, n), float(range_.tiny) ** 0.5, float(range_.max) ** 0.5)
     return np.exp2(np.round(np.log2(size))).astype(np.float64)
@@ -140,10 +138,8 @@ def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
     if scale is None:
         return result
     best, trace, learnt = result.best, result.trace, vars(result)["_learnt"]
-    if trace is not None and (z := trace.x) is not None:
-        iterates = Iterates(z.shape[1:], z.dtype)
-        iterates.extend(_times(z, scale))
-        trace = replace(trace, iterates=iterates)
+    if trace is not None and trace.x is not None:
+        trace = replace(trace, x=_times(trace.x, scale))
     return replace(
         result, x=_times(result.x, scale), jac=_times(result.jac, 1 / scale), trace=trace,
         best=Best(None if best.x is None else _times(best.x, scale), best.fun, best.k),

@@ -22,7 +22,7 @@ from .gradient_check import check_gradient as run_gradient_check
 from .outcome import result_of
 from .problem import Placed, Problem, Settings
 from .progress import progress_bar
-from .recorder import BatchRecorder, Recorder
+from .recorder import Recorder
 from .scale import result_in_x, state_in_x
 
 
@@ -42,10 +42,8 @@ def solve(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a callable, got {callback!r}")
     placed = Placed(problem)
-    x, backend, space, evaluator = placed.x, placed.backend, placed.space, placed.evaluator(settings)
-    recorder = None
-    if trace:
-        recorder = (Recorder if backend.size is None else BatchRecorder)(x, backend, trace == "x")
+    x, backend, space, evaluator = placed.problem.x, placed.backend, placed.space, placed.evaluator(settings)
+    recorder = Recorder(x, backend, keep_x=trace == "x") if trace else None
     watched = callback and partial(evaluator.outside, partial(_call_back, callback, placed))
     saver = None
     if checkpoint is not None:
@@ -56,21 +54,22 @@ def solve(
         saver = Checkpoint(checkpoint, named)
     # what overflows is judged by its value, in the loop; your own functions keep your own settings
     with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
-        watchers = [w for w in (saver and saver.watch, show) if w is not None]
-        context = Context(evaluator, backend, space)
-        loop = Loop(context, settings, x, recorder, watched, _each(watchers))
+        context, watchers = Context(evaluator, backend, space), (saver and saver.watch, show)
+        loop = Loop(context, settings, x, recorder, watched, tuple(filter(None, watchers)))
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
             with suppress(OutOfTime):  # then the run ends as soon as it begins
                 run_gradient_check(context, loop.solver_state.point)
         try:
             loop.run()
+            if saver is not None:
+                saver.write()
         except Exception as error:
             with suppress(OSError):  # the user's error is the one to see
-                _save(saver, loop, placed)
+                if saver is not None:
+                    saver.write()
             _attach(error, _told(loop, placed))
             raise
-        _save(saver, loop, placed)
     return _told(loop, placed)
 
 
@@ -85,15 +84,6 @@ def _call_back(callback: Callable[[State], object], placed: Placed, state: State
     return callback(state_in_x(state, placed.problem.scale))
 
 
-def _save(saver: Checkpoint | None, loop: Loop, placed: Placed) -> None:
-    try:
-        if saver is not None:
-            saver.write()
-    except OSError as error:
-        _attach(error, _told(loop, placed))
-        raise
-
-
 def _attach(error: Exception, partial: Result) -> None:
     try:
         error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
@@ -101,9 +91,3 @@ def _attach(error: Exception, partial: Result) -> None:
         error.add_note("steepen: the partial result is lost, since this exception accepts no attributes")
     else:
         error.add_note("steepen: the partial result is in the attribute `partial_result`")
-
-
-def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:
-    if len(watchers) < 2:
-        return watchers[0] if watchers else None
-    return lambda loop: [watch(loop) for watch in watchers]

@@ -13,7 +13,7 @@ from .._call.keywords import run_settings
 from .._core.arrays import is_numpy
 from .._core.result import Best, Result
 from .._core.status import Status
-from .._core.trace import Iterates, Trace
+from .._core.trace import Trace
 from .._solver.problem import Problem
 from .._solver.scale import result_in_x
 from ._function import Function
@@ -78,11 +78,8 @@ def _unrolled(ring: Ring, batch: bool) -> Trace:
         return whole
 
     columns = {name: spread(column) for name, column in columns.items()}
-    x = columns.pop("x")
-    iterates = Iterates(x.shape[1:], x.dtype)
-    iterates.extend(x)
     length = k.max(axis=1) + 1 - first if batch else None
-    return Trace(k=np.arange(first, last + 1), iterates=iterates, length=length, **columns)
+    return Trace(k=np.arange(first, last + 1), length=length, **columns)
 
 
 def _plain(a: Any) -> Any:

@@ -35,16 +35,8 @@ class Batch(Single):
         return bool(np.logical_and.reduce(mask, axis=None))  # np.all, without its wrapper
 
     @staticmethod
-    def all_finite(s: Any) -> bool:
-        return bool(np.isfinite(s).all())
-
-    @staticmethod
     def and_not(mask: Mask, off: Mask) -> Mask:
         return mask & np.logical_not(off)
-
-    @staticmethod
-    def most(count: Any) -> int:
-        return int(count.max())
 
     def dot(self, a: Array, b: Array) -> Any:
         return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)

@@ -54,8 +54,6 @@ class Single:
         self._compiles = hasattr(x, "at")  # JAX, for every new shape
         self._ordered = int(x.shape[-1]) < LARGE and not self._compiles
 
-    # --- masks ---------------------------------------------------------------------------------------
-
     any: Callable[[Mask], bool] = staticmethod(bool)
     """Return whether the mask may hold for some row."""
     all: Callable[[Mask], bool] = staticmethod(bool)
@@ -69,22 +67,15 @@ class Single:
         return mask and not off
 
     def defers(self, mask: Mask, alone: bool = False) -> bool:
-        """Return whether what these rows ask for is left to another run; a compiled one may do without.
-
-        What is rare in a run `alone` is not so in many.
-        """
+        """Return whether rare work is left to another run; what is rare in a run `alone` is not in many."""
         return False
 
     def some(self, entries: Array) -> Mask:
         """Return for which rows any entry of an array of bools holds."""
         return bool(entries.any())
 
-    # --- scalars -------------------------------------------------------------------------------------
-
     scalar: Callable[[Any], Scalar] = staticmethod(float)
     """Return a scalar as the run keeps it."""
-    all_finite: Callable[[Scalar], bool] = staticmethod(math.isfinite)
-    """Return whether the scalar is surely finite for every row."""
 
     @staticmethod
     def select(mask: Mask, a: Any, b: Any) -> Any:
@@ -103,19 +94,13 @@ class Single:
         return limit
 
     def used(self, count: Any, capacity: int) -> int:
-        """Return how many places of a memory to look at where `count` were filled; empty ones change nothing.
+        """Return how many slots of a memory to use after `count` writes; empty ones have no effect.
 
-        For a library that compiles for every shape it is a power of two, and FEW at least, so that there are
-        few shapes.
+        A library that compiles for every shape gets a power of two, at least FEW, so that shapes are few.
         """
-        filled = self.most(count)
+        filled = int(np.max(count))
         looked = max(FEW, 1 << (filled - 1).bit_length()) if filled and self._compiles else filled
         return min(looked, capacity)
-
-    most: Callable[[Whole], int] = staticmethod(int)  # pyright: ignore[reportAssignmentType]
-    """Return a whole number of the run; of a batch, that of the row where it is largest."""
-
-    # --- vectors -------------------------------------------------------------------------------------
 
     def dot(self, a: Array, b: Array) -> Any:
         """Return the inner product."""
@@ -164,8 +149,6 @@ class Single:
     def same(self, a: Array, b: Array) -> Mask:
         """Return whether two vectors are equal."""
         return bool((a == b).all())
-
-    # --- matrices ------------------------------------------------------------------------------------
 
     def solve(self, matrix: Array, v: Array) -> Array:
         """Return the solution of a linear system; NaN where the matrix is singular."""
@@ -226,8 +209,6 @@ class Single:
         whole = a.shape == value.shape
         return value if whole else _set(a, tuple(slice(0, length) for length in value.shape), value)
 
-    # --- repetition ----------------------------------------------------------------------------------
-
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
         """Apply `body` until no row is open any more, at most so many times."""
         for _ in range(most):
@@ -239,8 +220,6 @@ class Single:
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
         """Apply `work` if the mask may hold for some row; what it changes, it changes in those rows alone."""
         return work(state) if self.any(mask) else state
-
-    # --- between the run and the user ----------------------------------------------------------------
 
     host: Callable[[Any], NDArray[Any]] = staticmethod(to_numpy)
     """Return an array as NumPy's."""
@@ -273,7 +252,6 @@ class NumPySingle(Single):
             self.dot, self.norm = _short_dot, _short_norm
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
-            self.scaled = _scaled
         self.finite = self.arrived = _finite
         self.dots = self.mix = np.ndarray.dot  # pyright: ignore[reportAttributeAccessIssue]  names of arguments
         self.root = _root
@@ -338,12 +316,7 @@ def _short_norm(v: Any, near: Any = None) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
-
-
-def _scaled(s: Any, v: Any) -> Any:
-    v *= s
-    return v
+    return _root(square, v)
 
 
 def _finite(v: Any, length: Any = None) -> bool:
@@ -355,8 +328,7 @@ def _long_dot(a: Any, b: Any) -> float:
 
 
 def _long_norm(v: Any, near: Any = None) -> float:
-    square = float(v.dot(v))
-    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
+    return _root(float(v.dot(v)), v)
 
 
 def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:

@@ -51,10 +51,6 @@ class Traced(Single):
         return True
 
     @staticmethod
-    def all_finite(s: Any) -> bool:
-        return False
-
-    @staticmethod
     def negate(mask: Any) -> Any:
         return _jax().numpy.logical_not(mask)
 
