@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from .._tools.version import version as installed
-from . import explore, reproduce, sweep, train
+from . import explore, reproduce, sweep
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Reproduce the CGD paper, explore its landscapes, run sweeps, and compare training methods.",
+    help="Reproduce the CGD paper, explore its landscapes, and run sweeps.",
     epilog="Exit codes: 0, success; 1, failed claim or run, or interrupt; 2, invalid usage or input, or a "
     "missing dependency.",
 )
@@ -31,5 +31,5 @@ def _start(  # pyright: ignore[reportUnusedFunction]
         raise typer.Exit(2)
 
 
-for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce, "train": train}.items():
+for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce}.items():
     app.command(_name, epilog=f"Exit codes: {_module.EXIT_CODES}.")(_module.command)
