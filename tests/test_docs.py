@@ -75,7 +75,7 @@ def test_the_readme_is_short_and_names_commands_that_there_are_and_the_papers_fi
     assert README.count("\n") <= 120
     assert all(f"\nmake {name} " in README for name in ("reproduce", "test"))
     named = set(re.findall(r"`steepen (\w+) ", README))
-    assert named == {"explore", "train"}
+    assert named == {"explore"}
     assert [main([name, "--help"]) for name in named] == [0] * len(named)
     branin, text = EXPERIMENTS["branin"], " ".join(README.split())
     assert f"lowers f by {branin.cgd_fd:.0f} %, plain gradient descent's by {branin.gd:.0f} %" in text

@@ -46,7 +46,7 @@ def test_errors_are_one_line_and_name_the_option(cli, words, err):
 def test_help_and_version(cli):
     assert cli("--version") == (0, f"steepen {st.__version__}\n", "")
     text = cli("--help").out
-    for name in ("explore", "sweep", "reproduce", "train"):
+    for name in ("explore", "sweep", "reproduce"):
         assert name in text
         assert "Exit codes" in cli(f"{name} --help").out
     nothing = cli()
@@ -78,7 +78,7 @@ def test_a_terminal_gets_colours_and_a_pipe_plain_whole_lines(cli, tmp_path, mon
     assert "━" in err.getvalue()
 
 
-@pytest.mark.parametrize("command", ["", "explore", "sweep", "reproduce", "train"])
+@pytest.mark.parametrize("command", ["", "explore", "sweep", "reproduce"])
 def test_help_fits_a_narrow_terminal(cli, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "50")
     text = cli(f"{command} --help").out

@@ -1,4 +1,4 @@
-"""The command: `steepen explore`, `sweep`, `reproduce` and `train`.
+"""The command: `steepen explore`, `sweep` and `reproduce`.
 
 Results go to standard output, progress and errors to standard error; an error is one line. There is no
 command for a single run: call `steepen.minimize` in Python.
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        kept = "; run the same command again to resume" if words[0] in ("sweep", "train") else ""
+        kept = "; run the same command again to resume" if words[0] == "sweep" else ""
         return _fail(f"interrupted{kept}", 1)
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error), 2)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .._tools.version import version as installed
-from . import explore, reproduce, sweep, train
+from . import explore, reproduce, sweep
 
 EXIT_CODES = (
     "Exit codes: 0, success; 1, a claim that did not come out as expected, or an interrupt; "
@@ -17,7 +17,7 @@ EXIT_CODES = (
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Reproduce the CGD paper, explore its landscapes, run sweeps, and compare training methods.",
+    help="Reproduce the CGD paper, explore its landscapes, and run sweeps.",
     epilog=EXIT_CODES,
 )
 
@@ -35,5 +35,5 @@ def _start(  # pyright: ignore[reportUnusedFunction]
         raise typer.Exit(2)
 
 
-for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce, "train": train}.items():
+for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce}.items():
     app.command(_name, epilog=EXIT_CODES)(_module.command)

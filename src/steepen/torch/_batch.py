@@ -40,14 +40,12 @@ def _opened(part: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         given = cast(Mapping[Any, Any], part)
         return list(given.values()), lambda inner: kind(dict(zip(given, inner, strict=True)))
     if isinstance(part, tuple | list):
-        return list(
-            cast(list[Any], part)
-        ), lambda inner: kind(*inner) if hasattr(kind, "_fields") else kind(inner)
+        named = hasattr(kind, "_fields")
+        return list(cast(list[Any], part)), lambda inner: kind(*inner) if named else kind(inner)
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        held: dict[str, Any] = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-        return list(held.values()), lambda inner: dataclasses.replace(
-            part, **dict(zip(held, inner, strict=True))
-        )
+        names = [field.name for field in dataclasses.fields(part)]
+        new = lambda inner: dataclasses.replace(part, **dict(zip(names, inner, strict=True)))  # noqa: E731
+        return [getattr(part, name) for name in names], new
     return [], lambda _: part
 
 

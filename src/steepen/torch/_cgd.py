@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer, When, grads_of
+from ._ascent import AscentOptimizer, When
 from ._means import Means
-from ._tensors import lists, local, norm
+from ._tensors import grads_of, lists, local, norm
 from ._wrapper import Base, strength_of
 
 ACCURATE = {getattr(torch, name): length for name, length in ascent.ACCURATE.items()}
@@ -23,8 +23,7 @@ _LOOK = 16  # steps between two looks at what to warn of
 class Weighted(AscentOptimizer):
     """A step along d = g + ν(g⁺ − g): the base class of `CGD` and the published methods with a weight.
 
-    With the guard, a d that is no descent direction of f, ⟨g, d⟩ ≤ 0, is replaced by g. The guard checks d,
-    before momentum or Adam.
+    With the guard, g replaces a d that is no descent direction of f: ⟨g, d⟩ ≤ 0, before momentum or Adam.
     """
 
     saved = (*AscentOptimizer.saved, "_tripped")
@@ -43,12 +42,12 @@ class Weighted(AscentOptimizer):
                 p.grad = torch.zeros_like(p)
         grads = grads_of(params)
         after = norm(grads)
-        plus, g = local(grads), self._g
+        plus, g = local(grads), self._now.g
         lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
             change = norm(grads)
             nu = self._weight(nu, change)
-            n, after, change = torch.stack((self._n, after, change)).square()
+            n, after, change = torch.stack((self._now.gnorm, after, change)).square()
             descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
             self._tripped += descends.logical_not()
             nu = torch.where(descends, nu, 0.0)
@@ -113,36 +112,34 @@ class CGD(Weighted):
             raise TypeError(f"lam, ratio: expected one of them, got lam={lam!r} and ratio={ratio!r}")
         self.lam = strength_of("lam", 0.0 if lam is None else lam)
         self.ratio = None if ratio is None else strength_of("ratio", ratio, least=0)
-        kind: Any = next(self._params()).dtype if dtype is None else dtype
-        if kind not in ACCURATE:
-            raise ValueError(
-                f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
-            )
-        self.shortest = ACCURATE[kind]
-        wide = torch.promote_types(next(self._params()).dtype, torch.float32)
+        own = next(self._params()).dtype
+        if (dtype or own) not in ACCURATE:
+            raise ValueError(f"dtype: expected a precision, such as torch.bfloat16; got {dtype or own}")
+        self.shortest = ACCURATE[dtype or own]
+        wide = torch.promote_types(own, torch.float32)
         self._means = Means({"bound": ascent.NEW, "change": ascent.SMOOTHING}, self.device, wide)
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
         c, nu = ascent.of_lam(lam, n, x(), self.shortest)
-        if lam and self._had_ascent:
+        if lam and self._now.perturbed:
             self._means.update(bound=abs(2 * lam) > (1 + 1e-6) * c)
         return c, nu
 
     def _begin(self) -> None:
         if self.k % _LOOK == 0:
-            if self._means.arrived()["bound"] > 0.5:
-                self._warn(
-                    "bound",
-                    f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, "
-                    "in most steps: a larger λ changes nothing, and a smaller one may",
-                )
+            self._warn(
+                "bound",
+                f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
+                "steps: a larger λ changes nothing, and a smaller one may",
+                when=bool(self._means.arrived()["bound"] > 0.5),
+            )
             self._means.send()
 
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:
             return nu
-        relative = change / self._n
+        relative = change / self._now.gnorm
         self._means.update(change=torch.where(relative > 0, relative, math.nan))
         return ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
 

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from .._tools.check import is_number, number, whole
-from ._ascent import AscentOptimizer, Turn
+from ._ascent import AscentOptimizer
 from ._means import Means
+from ._step import Phase
 from ._validation import Validation
 from ._wrapper import Base
 
@@ -25,24 +26,19 @@ class GapSAM(AscentOptimizer):
     """SAM whose ascent step length is set automatically, from validation data.
 
     The ascent step aims to raise the loss by a part of the gap, validation minus training loss; the part
-    grows linearly over the run from 0 to `strength`, and ascent steps begin after a third of it. To first
-    order an ascent step of length ℓ raises the loss on its examples by ℓ‖g‖, so ℓ = gain·part·gap/‖g‖; the
-    gain is estimated from the observed rises over the batch. A closing gap, or a rising training loss,
-    shortens the ascent step at once; without a gap there is none.
-
-    A gap does no harm while what the network learns still generalises. Hence the gate: no ascent step if
-    the gap is below a fifth of the validation loss, and the whole part from three tenths on.
+    grows linearly over the run from 0 to `strength`, and ascent steps begin after a third of it. A gap does
+    no harm while what the network learns still generalises. Hence the gate: no ascent step if the gap is
+    below a fifth of the validation loss, and the whole part from three tenths on.
 
     Parameters
     ----------
     validation : callable, batch, iterable of batches, or None
         Data not used for training, split off as your test data is: by file, by speaker, by patient. A few
-        hundred examples are enough; a warning is issued if they are too few. Its loss is the `loss_of` of
-        `step_on`; in other loops pass a callable that returns the mean loss, or the losses of single examples
-        or of parts of equal size. It is evaluated every fiftieth of the run, from shortly before the first
-        ascent step on, half as often while the gate is closed, with dropout as in training and BatchNorm as
-        in evaluation. With None, call `record_validation_loss` whenever you evaluate the network. To train on
-        this data too in the last quarter of the run, set `opt.validation = None`, or record no more losses.
+        hundred examples are enough. Its loss is the `loss_of` of `step_on`; in other loops pass a callable
+        that returns the mean loss, or the losses of single examples. It is evaluated up to fifty times, from
+        shortly before the first ascent step on, with dropout as in training and BatchNorm as in evaluation.
+        With None, call `record_validation_loss` whenever you evaluate the network. To train on this data too
+        in the last quarter of the run, set `opt.validation = None`, or record no more losses.
     total_steps : int
         The length of the run.
     every : int
@@ -96,7 +92,7 @@ class GapSAM(AscentOptimizer):
             raise ValueError(f"reduction: expected 'mean' or 'sum', got {reduction!r}")
         self.total_steps, self.every, self.strength, self.gate = total_steps, every, strength, gate
         self._by_sum = reduction == "sum"
-        self._counts_rows |= self._by_sum
+        self._counts_examples |= self._by_sum
         self.validation = None if validation is None else Validation(model, validation, by_sum=self._by_sum)
         self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
         self._new, training = ascent.new_weights(total_steps)
@@ -109,7 +105,6 @@ class GapSAM(AscentOptimizer):
         self._means = Means(names, self.device, delay=2)
         self._gain = torch.ones((), device=self.device)
         self._open = False
-        self._rate = 0.0  # the highest learning rate so far
         self._read: int | None = None  # the step before which a validation loss came last
 
     # -- recorded losses --------------------------------------------------------------------------------
@@ -145,24 +140,6 @@ class GapSAM(AscentOptimizer):
                 if self.k == 0 and self._means.now()["validation"].isnan():
                     raise ValueError("validation: expected a finite loss, got NaN or infinity")
             self._means.send()
-        self._look_at_rate()
-        if self.k == self.total_steps:
-            self._warn(
-                "over",
-                f"total_steps: the run continues after its {self.total_steps} steps; the part of the gap "
-                f"stays at {self.strength:g}",
-            )
-
-    def _look_at_rate(self) -> None:
-        """Warn of a learning rate near 0 before the first ascent step: the run may end before it."""
-        rates = [group["lr"] for group in self.param_groups if is_number(group.get("lr"))]
-        self._rate = max([self._rate, *rates])
-        if self.k < self._first and rates and max(rates) < 0.01 * self._rate:
-            self._warn(
-                "ends",
-                f"total_steps: at step {self.k} the learning rate is below a hundredth of its maximum, but "
-                f"ascent steps begin after a third of {self.total_steps}; check that the run is that long",
-            )
 
     def _look_at_numbers(self) -> None:
         """Check whether the gate is open, and warn, based on the last validation but one.
@@ -174,54 +151,64 @@ class GapSAM(AscentOptimizer):
         gap, opening = (float(one) for one in self._gap(now))
         n = {name: float(value) for name, value in now.items()}
         self._open = gap * opening > 0
-        half, begun = self.k >= self.total_steps // 2, self.k >= self._first
-        micro = "; divide the losses of micro-batches by their number" * (self._micro > 1)
-        stale = self._read is not None and self.k - self._read > _STALE * self.total_steps
-        for what, (wrong, text) in {
-            "bad": (n["bad"] > 0, "validation: a loss that is not finite was ignored"),
-            "bound": (
-                begun and n["bound"] > 0.5,
-                f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
-                "steps; check that validation and training loss are comparable, or lower strength",
-            ),
-            "error": (
-                self._open and half and n["error"] > gap / 3,
-                f"validation: its loss is known to ± {n['error']:.2g}, more than a third of the gap "
-                f"{gap:.2g}; hold out more examples",
-            ),
-            "floor": (
-                begun and self.gate is not None and self._up * n["validation"] <= 0,
-                f"gate: it needs a positive validation loss, got {n['validation']:.4g}: for a loss not "
-                "bounded below by 0 the gate is open; set gate=None if that is intended",
-            ),
-            "untold": (
-                half and self._read is None,
-                "validation: no loss was recorded in half of the run: call record_validation_loss()",
-            ),
-            "stale": (
-                begun and stale,
-                f"validation: at step {self.k} the last recorded loss is that of step {self._read}",
-            ),
-            "no gap": (
-                half and gap <= 0 and not self.perturbed,
-                f"no gap in half of the run, so no ascent step: validation loss {n['validation']:.4g}, "
-                f"training loss {n['training']:.4g}{micro}",
-            ),
-        }.items():
-            if wrong:
-                self._warn(what, text)
+        begun, half = self.k >= self._first, self.k >= self.total_steps // 2
+        self._warn("bad", "validation: a loss that is not finite was ignored", when=n["bad"] > 0)
+        self._warn(
+            "bound",
+            f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most steps; "
+            "check that validation and training loss are comparable, or lower strength",
+            when=begun and n["bound"] > 0.5,
+        )
+        self._warn(
+            "error",
+            f"validation: its loss is known to ± {n['error']:.2g}, more than a third of the gap {gap:.2g}; "
+            "hold out more examples",
+            when=half and self._open and n["error"] > gap / 3,
+        )
+        self._warn(
+            "floor",
+            f"gate: it needs a positive validation loss, got {n['validation']:.4g}: for a loss not bounded "
+            "below by 0 the gate is open; set gate=None if that is intended",
+            when=begun and self.gate is not None and n["validation"] <= 0,
+        )
+        self._warn(
+            "untold",
+            "validation: no loss was recorded in half of the run: call record_validation_loss()",
+            when=half and self._read is None,
+        )
+        self._warn(
+            "stale",
+            f"validation: at step {self.k} the last recorded loss is that of step {self._read}",
+            when=begun and self._read is not None and self.k - self._read > _STALE * self.total_steps,
+        )
+        self._warn(
+            "no gap",
+            f"no gap in half of the run, so no ascent step: validation loss {n['validation']:.4g}, training "
+            f"loss {n['training']:.4g}; both must be means over examples (or set reduction='sum'), and those "
+            "of micro-batches divided by their number",
+            when=half and gap <= 0 and not self.perturbed,
+        )
+        self._warn(
+            "over",
+            f"total_steps: the run continues after its {self.total_steps} steps; the part of the gap stays "
+            f"at {self.strength:g}",
+            when=self.k >= self.total_steps,
+        )
 
     # -- GapSAM -----------------------------------------------------------------------------------------
 
     def _wants(self, k: int) -> bool:
         return self._open and k % self.every == 0 and k >= self._first
 
+    def _awaits_first(self) -> bool:
+        return self.k < self._first
+
     def _gap(self, now: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the gap, and how far the gate is open."""
-        gap = self._up * (now["validation"] - now["training"])
+        gap = now["validation"] - now["training"]
         if self.gate is None:
             return gap, torch.ones_like(gap)
-        return gap, ascent.opening(gap, self._up * now["validation"], self.gate, torch)
+        return gap, ascent.opening(gap, now["validation"], self.gate, torch)
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         now, part = self._means.now(), self.strength * min(self.k / (self.total_steps - 1), 1.0)
@@ -233,22 +220,22 @@ class GapSAM(AscentOptimizer):
 
     @torch.no_grad()
     def _learn(self) -> None:
-        told = self._told[Turn.BATCH]
-        if not told:
+        losses = self._now.losses[Phase.BATCH]
+        if not losses:
             self._fail("passes: call opt.record_loss(loss) for each pass, after its backward()")
-        loss = (told[0] if len(told) == 1 else torch.stack(told).sum()).reshape(()).to(self._gain)
-        loss = self._over_ranks(loss / self._rows[Turn.BATCH] if self._by_sum else loss)
-        if not self._had_ascent:  # at x
+        loss = (losses[0] if len(losses) == 1 else torch.stack(losses).sum()).reshape(()).to(self._gain)
+        loss = self._over_ranks(loss / self._now.examples[Phase.BATCH] if self._by_sum else loss)
+        if not self._now.perturbed:  # at x
             self._means.update(training=loss, last=loss)
             return
-        rise = self._up * (loss - self._means.now()["last"])
+        rise = loss - self._means.now()["last"]
         self._means.update(rise=rise, rise_square=rise * rise, **self._wanted)
         now = self._means.now()
         self._gain *= ascent.gain_factor(now["rise"], now["rise_square"], now["target"], self._new, torch)
         self._gain.clamp_(*ascent.GAIN)
 
     def _unit(self) -> Any:
-        return self._scale() * self._rows[Turn.ASCENT] if self._by_sum else super()._unit()
+        return self._scale() * self._now.examples[Phase.ASCENT] if self._by_sum else super()._unit()
 
     def _over_ranks(self, value: Tensor) -> Tensor:
         """Return the mean over all processes that train together."""
@@ -265,12 +252,9 @@ class GapSAM(AscentOptimizer):
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         super()._load_own_state(state)
-        if state["total_steps"] != self.total_steps:
-            self._warn(
-                "resumed",
-                f"total_steps: the state is of a run of {state['total_steps']} steps, but this one has "
-                f"{self.total_steps}",
-            )
+        before, now = state["total_steps"], self.total_steps
+        text = f"total_steps: the state is of a run of {before} steps, but this one has {now}"
+        self._warn("resumed", text, when=before != now)
 
     def _found(self) -> dict[str, Any]:
         names = ("training", "validation", "error", "rise", "target", "length", "bound")
@@ -286,6 +270,6 @@ class GapSAM(AscentOptimizer):
         if math.isnan(gap):
             return "no validation loss was recorded"
         if gap > 0 and opening == 0:
-            part = gap / float(self._up * now["validation"])
+            part = gap / float(now["validation"])
             return f"the gate is closed, as the gap is {part:.2g} of the validation loss"
         return "there was no gap at the last validation" if gap <= 0 else "the gate has only just opened"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,10 +18,9 @@ def local(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]  # pyright: ignore
 
 
-def copied(tensors: Sequence[Tensor], room: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return copies of tensors, made in one launch, in the memory of older ones if they fit."""
-    new, old = ([(t.shape, t.dtype, t.device) for t in some] for some in (tensors, room))
-    copies = list(room) if new == old else [torch.empty_like(t) for t in tensors]
+def copied(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return copies of tensors, made in one launch."""
+    copies = [torch.empty_like(t) for t in tensors]
     lists._foreach_copy_(copies, tensors)
     return copies
 
@@ -40,6 +39,11 @@ def norm(tensors: Sequence[Tensor]) -> Tensor:
 
 def _length(norms: Sequence[Any]) -> Any:
     return norms[0] if len(norms) == 1 else lists.linalg.vector_norm(torch.stack(list(norms)))
+
+
+def grads_of(params: Iterable[Tensor]) -> list[Tensor]:
+    """Return the gradients of parameters that have one."""
+    return [p.grad for p in params if p.grad is not None]
 
 
 def random_of(device: torch.device) -> Undo:

@@ -14,6 +14,7 @@ from torch.optim import LBFGS, Optimizer
 
 from .._tools.check import number
 from ..schedules import ByCurvature, ScheduleLike, as_schedule
+from ._means import Means
 
 Base = Optimizer | Sequence[Optimizer]
 _KEY = "steepen"  # of our own numbers in a state
@@ -28,17 +29,13 @@ def _of_base(name: str, doc: str) -> Any:
 class Wrapper(Optimizer):
     """The parts common to all wrappers around an optimizer; `AscentOptimizer` adds the step."""
 
-    saved: tuple[str, ...] = (
-        "k",
-        "perturbed",
-        "gradients",
-    )  # what a resumed run needs beside the base's state
+    saved: tuple[str, ...] = ("k", "perturbed", "gradients")  # what a resumed run needs, beside the base's
     param_groups = _of_base("param_groups", "The base's parameter groups.")
     state = _of_base("state", "The base's state of each parameter.")
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
-        if args and any(isinstance(one, type) for one in (*args[1:], *options.values())):
+        if args:
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
@@ -54,29 +51,32 @@ class Wrapper(Optimizer):
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
         self.param_groups, self.state = groups, state  # torch has made new ones for us
-        ups = {bool(group.get("maximize", False)) for group in groups}
-        if len(ups) > 1:
-            raise ValueError("base: expected one `maximize` for all groups, got True and False")
-        self._up = -1.0 if ups == {True} else 1.0  # the way that is up for what is minimised
-        if strange:
-            self._warn(
-                "strange",
-                f"model: {strange} of the parameters of base are not in it; pass a Module with all networks "
-                "that are trained, so that their buffers and modes are restored",
-            )
+        if any(group.get("maximize") for group in groups):
+            raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
+        self._place = self.device
+        self._warn(
+            "strange",
+            f"model: {strange} of the parameters of base are not in it; pass a Module with all networks that "
+            "are trained, so that their buffers and modes are restored",
+            when=strange > 0,
+        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
         self.base.add_param_group(param_group)
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients."""
-        self.base.zero_grad(set_to_none)
-
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self._params()).device
+
+    def _follow(self) -> None:
+        """Move our own tensors to the device of the weights: the network may have been moved."""
+        if self._place != self.device:
+            self._place = self.device
+            for name, value in list(vars(self).items()):
+                if isinstance(value, Tensor | Means):
+                    setattr(self, name, value.to(self.device))
 
     def _params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
@@ -131,9 +131,9 @@ class Wrapper(Optimizer):
         name = type(self).__name__
         raise TypeError(f"a copy of {name} would train the old network: create a new one, load_state_dict()")
 
-    def _warn(self, what: str, text: str) -> None:
+    def _warn(self, what: str, text: str, *, when: bool = True) -> None:
         """Warn of something only once, even if the numbers in the text differ the next time."""
-        if what not in self._said:
+        if when and what not in self._said:
             self._said.add(what)
             warnings.warn(text, stacklevel=2)
 
@@ -214,8 +214,6 @@ def strength_of(
 ) -> Callable[[int], float]:
     """Return the strength as a function of the step; a schedule that has ended keeps its last value."""
     what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
-    if isinstance(value, int | float):
-        number(name, value, f"{what}, a schedule, or a callable of the step", least=least, above=above)
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):
         raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not available")
@@ -223,7 +221,8 @@ def strength_of(
 
     def at(k: int) -> float:
         strength = float(schedule(k if last is None else min(k, last - 1)))
-        number(name, strength, f"a finite number at step {k}", least=least, above=above)
+        number(name, strength, f"{what}, at step {k}", least=least, above=above)
         return strength
 
+    at(0)  # raises an error for what is wrong from the start
     return at

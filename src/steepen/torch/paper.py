@@ -113,8 +113,11 @@ class MSAM(SAM):
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
         states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]
         found = [(p, state.get("momentum_buffer", state.get("exp_avg"))) for p, state in states]
-        along = [buffer for _, buffer in found if buffer is not None]
+        along = [buffer.clone() for _, buffer in found if buffer is not None]
         return [p for p, buffer in found if buffer is not None], along, norm(along or [torch.zeros(())])
 
+    def _unit(self) -> Any:
+        return 1.0  # the buffer is not scaled as the loss is
+
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
+        return -self.rho(self.k) / n, None

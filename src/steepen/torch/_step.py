@@ -1,0 +1,48 @@
+"""The step in progress: its phase, the losses and examples of its passes, and how to undo their traces."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._tensors import Undo
+
+
+class Phase(Enum):
+    """The phase of a step."""
+
+    BETWEEN = "between two steps"
+    ASCENT = "the passes at x, for the ascent step"
+    BATCH = "the passes over the batch, at x + s where there is an ascent step"
+    DUE = "all passes are made, and step() is due"
+
+
+@dataclass(eq=False)
+class Step:
+    """What is known of one step; a new one replaces it when it is taken or discarded."""
+
+    passes: Mapping[Phase, int] = field(default_factory=dict[Phase, int])  # how many there are in each phase
+    scaler: Any = None
+    total: int = 0  # examples of all micro-batches, if that is known
+    phase: Phase = Phase.BETWEEN
+    perturbed: bool = False  # whether it has an ascent step
+    moved: Sequence[Tensor] = ()  # the parameters that are at x + s
+    g: Sequence[Tensor] = ()  # the gradient at x, if the step needs both
+    gnorm: Any = None  # ‖g‖, of the loss as it is scaled
+    nu: Tensor | None = None
+    losses: dict[Phase, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
+    examples: Counter[Phase] = field(default_factory=Counter[Phase])
+    undo: list[Undo] = field(default_factory=list[Undo])
+
+    @torch.no_grad()
+    def undo_all(self) -> None:
+        """Undo the traces of the passes so far, the last first."""
+        while self.undo:
+            self.undo.pop()()
+        self.moved = ()
