@@ -54,7 +54,7 @@ def explore(
     home : str, optional
         URL of the documentation, relative to the page, which then links to it and to its report.
     report : str, optional
-        URL of the page written by `steepen.paper.reproduce`, to link to.
+        URL of the page written by `steepen reproduce`, to link to.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The settings of the six experiments of the paper's Table 1: those printed, and those recovered.
 
 The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
-These were recovered with `steepen.paper.recover`: they reproduce both printed improvements, but are not
+These were recovered (paper/recover.py in the source tree): they reproduce both printed improvements, but are not
 the only values that do.
 """
 
