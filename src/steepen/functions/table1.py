@@ -1,8 +1,8 @@
 """The settings of the six experiments of the paper's Table 1: those printed, and those recovered.
 
 The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
-These were recovered (paper/recover.py in the source tree): they reproduce both printed improvements, but are not
-the only values that do.
+These were recovered (paper/recover.py in the source tree): they reproduce both printed improvements, but
+are not the only values that do.
 """
 
 from __future__ import annotations
