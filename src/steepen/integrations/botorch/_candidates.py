@@ -94,7 +94,7 @@ def gen_candidates(
 
     def loss(rows: Tensor) -> Tensor:
         X = rows.view(-1, q, d)
-        return -acquisition_function(torch.where(held, X.detach(), X))
+        return -acquisition_function(torch.where(held, X.detach(), X) if fixed else X)
 
     evaluation = Evaluation("acquisition_function", loss, starts, settings.pop("rows"))
     begun, sides = x.reshape(b, -1).cpu().numpy(), (np.tile(low, q), np.tile(high, q))
