@@ -96,6 +96,7 @@ import sys
 import steepen as st
 
 assert not st.__file__.startswith({root!r}), st.__file__
+assert not hasattr(st, "paper")
 res = st.minimize(st.functions["rosenbrock"], [-1.2, 1.0])
 assert res.success, res
 assert st.minimize(lambda x: x @ x, [1.0, 2.0], method="cgd-fd", lam=0.1).success

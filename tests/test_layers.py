@@ -50,25 +50,22 @@ def imported(name, source, *, package):
                 yield ".".join(inner)
 
 
+IMPORTS = [
+    (name, target)
+    for name, path in MODULES.items()
+    for target in imported(name, path.read_text("utf-8"), package=path.name == "__init__.py")
+]
+
+
 def test_every_module_has_a_layer():
     assert {name.split(".")[0] for name in MODULES} == set(HEIGHT)
 
 
 def test_nothing_imports_upwards():
-    upwards = [
-        f"{name} imports {target}, which is above it"
-        for name, path in MODULES.items()
-        for target in imported(name, path.read_text("utf-8"), package=path.name == "__init__.py")
-        if HEIGHT[target.split(".")[0]] > HEIGHT[name.split(".")[0]]
-    ]
-    assert upwards == []
+    height = lambda name: HEIGHT[name.split(".")[0]]  # noqa: E731
+    assert [pair for pair in IMPORTS if height(pair[1]) > height(pair[0])] == []
 
 
 def test_only_its_command_imports_the_paper_which_the_wheel_leaves_out():
-    users = {
-        name
-        for name, path in MODULES.items()
-        for target in imported(name, path.read_text("utf-8"), package=path.name == "__init__.py")
-        if target.startswith("paper") and not name.startswith("paper")
-    }
-    assert users == {"cli.reproduce"}
+    users = {name for name, target in IMPORTS if target.split(".")[0] == "paper"}
+    assert {name for name in users if name.split(".")[0] != "paper"} == {"cli.reproduce"}

@@ -1,7 +1,7 @@
 """A quasi-Newton minimiser with SciPy's interface, sharpness-aware training, and the CGD paper reproduced.
 
 - The paper descends f + λ‖∇f‖² with λ > 0. That helps with a fixed step size that is too small, but
-  mostly loses to a tuned one; `steepen.paper` shows both.
+  mostly loses to a tuned one; `make reproduce`, in a clone, shows both.
 - `minimize` has SciPy's interface and no step size or λ to choose. Its default, "cgd-auto", is a BFGS method
   whose unit steps are CGD steps with a λ that adapts to the curvature and is mostly negative.
 - `steepen.torch` and `steepen.optax` train networks with SAM and its relatives, the paper's λ among them;
@@ -71,7 +71,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
-    if name in {"functions", "paper", "plot"}:
+    if name in {"functions", "plot"}:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         return version()

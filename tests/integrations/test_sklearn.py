@@ -38,6 +38,24 @@ def test_restarts_find_what_one_poor_start_does_not():
     assert value == pytest.approx(two(theta)[0])
 
 
+def test_restarts_that_fall_behind_stop_early():
+    seen = []
+
+    def counted(objective, theta, bounds):
+        def once(theta, eval_gradient):
+            seen.append(theta)
+            return objective(theta, eval_gradient=eval_gradient)
+
+        for start in (theta, *np.random.default_rng(0).uniform(*bounds.T, size=(7, len(theta)))):
+            optimizer(once, start, bounds)
+        alone = len(seen)
+        found = Optimizer(restarts=8)(once, theta, bounds)
+        assert len(seen) - alone < 0.8 * alone
+        return found
+
+    GaussianProcessRegressor(kernel(), optimizer=counted).fit(*data())
+
+
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="restarts: expected a whole number"):
         Optimizer(restarts=0)

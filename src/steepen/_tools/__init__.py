@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of optimisation: checks, files, catalogues, optional imports."""
+"""Small helpers that know nothing of optimisation: checks, files, jobs, optional imports."""

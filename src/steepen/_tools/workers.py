@@ -6,8 +6,8 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 from .check import is_whole
@@ -30,43 +30,37 @@ def mapping_of(workers: Any) -> Iterator[Map | None]:
     elif workers == 1:
         yield None
     else:
+        pools: list[Executor] = []
+
+        def mapped(function: Callable[..., Any], points: Iterable[Any]) -> list[Any]:
+            if not pools:
+                pools.append(stack.enter_context(_pool(function, None if workers == -1 else int(workers))))
+            try:
+                return list(pools[0].map(_evaluate, points))
+            except BrokenExecutor as error:
+                raise RuntimeError(
+                    "workers: a process died while evaluating fun; in a script, the run must be "
+                    'inside `if __name__ == "__main__":`'
+                ) from error
+
         with ExitStack() as stack:
-            yield _Processes(None if workers == -1 else int(workers), stack)
+            yield mapped
 
 
-class _Processes:
-    """A map over a pool of processes, created at first use."""
+def _pool(function: Callable[..., Any], count: int | None) -> Executor:
+    """Return a pool of processes that have the function."""
+    import multiprocessing  # here, so that `import steepen` stays light
+    from concurrent.futures import ProcessPoolExecutor
 
-    def __init__(self, count: int | None, stack: ExitStack):
-        self._count, self._stack = count, stack
-        self._map: Any = None
-
-    def __call__(self, function: Callable[..., Any], points: Iterable[Any]) -> list[Any]:
-        from concurrent.futures.process import BrokenProcessPool  # here, so that `import steepen` stays light
-
-        self._map = self._map or self._start(function)
-        try:
-            return list(self._map(points))
-        except BrokenProcessPool as error:
-            raise RuntimeError(
-                "workers: a process died while evaluating fun; in a script, the run must be "
-                'inside `if __name__ == "__main__":`'
-            ) from error
-
-    def _start(self, function: Callable[..., Any]) -> Any:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        known = multiprocessing.get_all_start_methods()
-        # a forked process has the function already, and needs no guard; beside threads it may hang
-        if "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules):
-            way = "fork"
-        else:
-            way = "forkserver" if "forkserver" in known else "spawn"
-            instead = "pass a map-like callable such as concurrent.futures.ThreadPoolExecutor().map"
-            check_sendable("workers: fun", function, pickle.dumps, instead)
-        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), _keep, (function,))
-        return partial(self._stack.enter_context(pool).map, _evaluate)
+    known = multiprocessing.get_all_start_methods()
+    # a forked process can run any function, and needs no guard; beside threads it may hang
+    if "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules):
+        way = "fork"
+    else:
+        way = "forkserver" if "forkserver" in known else "spawn"
+        instead = "pass a map-like callable such as concurrent.futures.ThreadPoolExecutor().map"
+        check_sendable("workers: fun", function, pickle.dumps, instead)
+    return ProcessPoolExecutor(count, multiprocessing.get_context(way), _keep, (function,))
 
 
 def check_sendable(what: str, value: Any, dumps: Callable[[Any], bytes], instead: str) -> None:

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ‖∇f‖ shows a ? there
+            stream.reconfigure(errors="replace")  # a terminal that cannot encode ∇ shows a ?
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         for module in ("typer", "rich"):
@@ -35,13 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)
         sys.stdout.flush()
-        if code == 130:  # typer's word for an interrupt
+        if code == 130:  # typer's code for an interrupt
             raise KeyboardInterrupt
-    except BrokenPipeError:  # the reader, such as `head`, has had enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        kept = "; run the same command again to resume" if words[0] == "sweep" else ""
+        kept = "; run the same command again to resume" if words[:1] == ["sweep"] else ""
         return _fail(f"interrupted{kept}", 1)
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error), 2)

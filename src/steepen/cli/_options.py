@@ -1,4 +1,4 @@
-"""Options that commands share, and the formatting of numbers and JSON."""
+"""Options that commands share, and the printing of JSON."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
-
-
-def short(value: float) -> str:
-    """Format a number to three significant digits; NaN is a dash.
-
-    Examples
-    --------
-    >>> short(0.000123456), short(1.0), short(float("nan"))
-    ('0.000123', '1', '–')
-    """
-    return "–" if math.isnan(value) else f"{value + 0.0:.3g}"
 
 
 def print_json(document: Any) -> None:

@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[dict[str, Any], Path]:
     try:
         said = tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: {error}") from error  # it says the line
+        raise ValueError(f"{path}: {error}") from error  # which names the line
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected TOML in UTF-8") from error
     with located(path):

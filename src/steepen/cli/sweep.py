@@ -9,11 +9,10 @@ import typer
 
 from .. import plot
 from .._sweep import sweep
-from .._tools.aligned import aligned
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..plot._sweeps import SETTINGS, cells
-from ._options import AsJson, Quiet, print_json, short
+from ._options import Quiet
 from ._sweep_file import located, read
 
 __all__ = ["show"]
@@ -30,7 +29,6 @@ def command(
         Path | None, typer.Option(help="The output folder; by default the one named in the file.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
-    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
@@ -49,11 +47,7 @@ def command(
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
     write_whole(folder / "settings.csv", lambda stream: stream.write(found.to_csv(index=False).encode()))
     save_plots(table, given, folder)
-    if as_json:
-        best = found[found.best].astype(object)
-        rows = best.where(best.notna(), None).drop(columns="best").to_dict("records")
-        print_json({"rows": len(table), "out": str(folder), "best": rows})
-    elif not quiet:
+    if not quiet:
         show(found)
         typer.echo(f"\n{len(table)} runs, in {folder}")
     return 0
@@ -68,21 +62,15 @@ def show(found: Any) -> None:
     >>> from steepen.plot._sweeps import cells
     >>> found = cells(st.sweep("booth", 5, method="gd", step=[0.01, 0.1], budget=st.Budget(grads=60)))
     >>> show(found.assign(best=found.f == found.f.min()))
-    function  method  step  median f  diverged  settings
-    booth     gd       0.1  ...              0%         2
+    function method  step  median f diverged  settings
+       booth     gd   0.1 ...             0%         2
     """
-    best = found[found.best].drop_duplicates(["function", "method"])
-    counts = found.groupby(["function", "method"], observed=True).size()
+    each = ["function", "method"]
+    found = found.assign(settings=found.groupby(each, observed=True).f.transform("size"))
+    best = found[found.best].drop_duplicates(each).rename(columns={"f": "median f"})
     names = [name for name in SETTINGS[1:] if name in found]
-    rows = [["function", "method", *names, "median f", "diverged", "settings"]]
-    for one in best.to_dict("records"):
-        function, method = str(one["function"]), str(one["method"])
-        values = [
-            short(one[name]) if isinstance(one[name], float) else str(one[name]) for name in (*names, "f")
-        ]
-        rows.append([function, method, *values, f"{one['diverged']:.0%}", str(counts[function, method])])
-    for line in aligned(rows, 2):
-        typer.echo(line)
+    forms = {"na_rep": "–", "float_format": "{:.3g}".format, "formatters": {"diverged": "{:.0%}".format}}
+    typer.echo(best[[*each, *names, "median f", "diverged", "settings"]].to_string(index=False, **forms))
 
 
 def save_plots(table: Any, given: dict[str, Any], folder: Path) -> None:

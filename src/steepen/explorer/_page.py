@@ -56,7 +56,7 @@ def explore(
     samples : int
         The number of sample points per variable for your own function.
     home, report : str, optional
-        URLs of the documentation and of the page written by `steepen.paper.reproduce`, to link to.
+        URLs of the documentation and of the page written by `steepen reproduce`, to link to.
 
     Examples
     --------

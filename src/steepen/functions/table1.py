@@ -1,7 +1,8 @@
 """The six experiments of the paper's Table 1: their settings, printed and recovered, and the printed results.
 
-The paper prints the function, n, λ and α, but no start, no r and no matrix for the quadratic. These were
-recovered with `steepen.paper.recover`: they reproduce both printed improvements, as other values also do.
+The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
+These were recovered (paper/recover.py in the source tree): they reproduce both printed improvements, but
+are not the only values that do.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Method:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
             raise ValueError(
-                "x0: SciPy's integration takes one start point; for a batch call steepen.minimize"
+                "x0: scipy.optimize.minimize takes one start point; for a batch call steepen.minimize"
             )
         if isinstance(hess, HessianUpdateStrategy):
             raise TypeError(
@@ -84,14 +84,7 @@ class Method:
 
 
 def as_optimize_result(result: Result) -> Any:
-    """Convert a Result to SciPy's OptimizeResult; it has `hess_inv` if the method does.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> as_optimize_result(st.minimize(st.functions["booth"], [0.0, 0.0])).status
-    0
-    """
+    """Convert a Result to SciPy's OptimizeResult; it has `hess_inv` if the method does."""
     found = OptimizeResult({**result, "status": int(result.status)})
     if result.hess_inv is None:
         del found.hess_inv

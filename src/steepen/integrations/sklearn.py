@@ -16,16 +16,16 @@ from .._tools.check import whole
 
 __all__ = ["Optimizer", "optimizer"]
 
-FTOL = 2.2e-9  # as SciPy's L-BFGS-B, which scikit-learn takes by default
+FTOL = 2.2e-9  # that of SciPy's L-BFGS-B, scikit-learn's default optimizer
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Fit the hyperparameters of a scikit-learn Gaussian process, from one start or many in one batch.
+    """Fit the hyperparameters θ of a scikit-learn Gaussian process, from one start or from several.
 
-    scikit-learn calls an optimizer once for every restart, each time with one start, and its likelihood
-    takes one point. So leave `n_restarts_optimizer` at 0 and set `restarts` here: the starts then run in
-    parallel, and those that cannot win, or converge to the end point of a better one, stop early.
+    scikit-learn calls an optimizer once per restart. So leave its `n_restarts_optimizer` at 0 and set
+    `restarts` here: the runs then advance together, and those that are too far behind, or converge to the
+    end point of a better one, stop early.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Optimizer:
             f, g = zip(*(_both(obj_func, row) for row in x), strict=True)
             return np.array(f), np.stack(g)
 
-        found = descend(rows, np.vstack([start, draws]), *box.T)
+        found = descend(rows, np.vstack([start, draws]), *box.T, race=True)
         f = np.where(np.isfinite(found.fun), found.fun, np.inf)
         best = int(np.argmin(f))
         return np.asarray(found.x)[best], float(f[best])
@@ -84,4 +84,4 @@ def _both(obj_func: Callable[..., Any], theta: NDArray[Any]) -> tuple[float, NDA
 
 
 optimizer = Optimizer()
-"""From one start, as `GaussianProcessRegressor(optimizer=…)` calls it."""
+"""An `Optimizer` with one start."""

@@ -225,8 +225,8 @@ def test_starts_and_functions_of_the_wrong_form():
     for message, X, function in (
         ("initial_conditions: expected a tensor", np.zeros((2, 1, 3)), peaks),
         ("initial_conditions: expected shape", starts[0, 0], peaks),
-        ("one value for each of 2 rows", starts, lambda X: X.sum()),
-        ("no gradient", starts, lambda X: X.detach().sum(dim=(-1, -2))),
+        ("acquisition_function: expected one value for each of 2 rows", starts, lambda X: X.sum()),
+        ("acquisition_function: its value has no gradient", starts, lambda X: X.detach().sum(dim=(-1, -2))),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             gen_candidates(X, function, 0.0, 1.0)

@@ -85,25 +85,20 @@ class JobFile:
 
         Claims last until the end of the block or of the process. A process may reclaim its own claims.
         """
-        locks = fcntl
-        if locks is None:
-            yield lambda key: True
-            return
-        handle = os.open(self.path.with_name(self.path.name + ".claims"), os.O_RDWR | os.O_CREAT, 0o666)
+        with self.path.with_name(self.path.name + ".claims").open("a") as file:
 
-        def claim(key: Key) -> bool:
-            digest = hashlib.sha256(json.dumps(key).encode()).digest()
-            byte = int.from_bytes(digest[:7], "big")  # far beyond the end of the file, which stays empty
-            try:
-                locks.lockf(handle, locks.LOCK_EX | locks.LOCK_NB, 1, byte)
-            except (BlockingIOError, PermissionError):
-                return False
-            return True
+            def claim(key: Key) -> bool:
+                if fcntl is None:
+                    return True
+                digest = hashlib.sha256(json.dumps(key).encode()).digest()
+                byte = int.from_bytes(digest[:7], "big")  # far beyond the end of the file, which stays empty
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                except (BlockingIOError, PermissionError):
+                    return False
+                return True
 
-        try:
             yield claim
-        finally:
-            os.close(handle)
 
     def _check(self, about: Record) -> None:
         """Raise ValueError if the file belongs to another run."""

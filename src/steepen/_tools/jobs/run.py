@@ -17,7 +17,7 @@ from .file import JobFile, Key, Record
 RETRIES = 2
 """How often a job whose worker died is tried again."""
 
-POLL = 0.2  # seconds between two looks at what other processes have done
+POLL = 0.2  # seconds between reads of what other processes have done
 _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedError"}  # by name: Dask's, Ray's
 
 
@@ -47,7 +47,7 @@ def run(
     joblib = load("joblib", "running many jobs", extra="sweep")
     options, most = _where(joblib, jobs)
     deaths = dict.fromkeys(keys, 0)  # of workers, for each job that is not done
-    if deaths and _elsewhere(options):  # on Dask, joblib would wait for ever for what could not be sent
+    if deaths and _elsewhere(options):  # on Dask, joblib waits for ever for a job that cannot be sent
         dumps = load("cloudpickle", "running many jobs", extra="sweep").dumps
         check_sendable("jobs: a job", (work, send(next(iter(deaths)))), dumps, "set jobs=1")
     free: Callable[[Key], bool] = lambda key: True  # noqa: E731

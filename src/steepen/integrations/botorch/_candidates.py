@@ -94,10 +94,10 @@ def gen_candidates(
 
     def loss(rows: Tensor) -> Tensor:
         X = rows.view(-1, q, d)
-        return -acquisition_function(torch.where(held, X.detach(), X))
+        return -acquisition_function(torch.where(held, X.detach(), X) if fixed else X)
 
-    evaluation, begun = Evaluation(loss, starts, settings.pop("rows")), x.reshape(b, -1).cpu().numpy()
-    sides = np.tile(low, q), np.tile(high, q)
+    evaluation = Evaluation("acquisition_function", loss, starts, settings.pop("rows"))
+    begun, sides = x.reshape(b, -1).cpu().numpy(), (np.tile(low, q), np.tile(high, q))
     result = descend(evaluation, begun, *sides, seconds=timeout_sec, **settings)
     x = torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, d)
     values = -torch.from_numpy(np.asarray(result.fun)).to(starts)

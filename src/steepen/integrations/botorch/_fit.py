@@ -147,7 +147,7 @@ def _many(
         if values(torch.from_numpy(starts).to(like)).shape != (restarts,):
             raise UnsupportedError("restarts: this model's parameters take no leading axis; use restarts=1")
     rows = settings.pop("rows")
-    result = descend(Evaluation(values, like, rows), starts, *box.T, **settings)
+    result = descend(Evaluation("mll", values, like, rows), starts, *box.T, **settings)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
     return result.row(best)

@@ -57,11 +57,12 @@ def read_options(given: Mapping[str, Any] | None, **defaults: Any) -> dict[str, 
 class Evaluation:
     """Evaluates f and ∇f of NumPy rows with a function of tensors, in parts if memory is short.
 
-    `values` maps a tensor (rows, n) to one value per row; a call waits for the device once.
+    `values` maps a tensor (rows, n) to one value per row, for the argument `name`; a call waits for the
+    device once.
     """
 
-    def __init__(self, values: Callable[[Tensor], Tensor], like: Tensor, rows: int | None = None):
-        self._values, self._like, self._most = values, like, rows
+    def __init__(self, name: str, values: Callable[[Tensor], Tensor], like: Tensor, rows: int | None):
+        self._name, self._values, self._like, self._most = name, values, like, rows
 
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         X = torch.from_numpy(np.ascontiguousarray(x)).to(self._like)
@@ -86,10 +87,9 @@ class Evaluation:
         with torch.enable_grad():
             f = self._values(X)
         if f.shape != X.shape[:1]:
-            raise ValueError(f"expected one value for each of {len(X)} rows, got shape {tuple(f.shape)}")
+            expected = f"expected one value for each of {len(X)} rows"
+            raise ValueError(f"{self._name}: {expected}, got shape {tuple(f.shape)}")
         if not f.requires_grad:
-            raise ValueError(
-                "the value does not depend on the point in torch's graph, so there is no gradient"
-            )
+            raise ValueError(f"{self._name}: its value has no gradient in torch's graph")
         (g,) = torch.autograd.grad(f.sum(), X)
         return torch.cat([f.detach()[:, None], g], dim=1)
