@@ -102,7 +102,7 @@ FAULTS: tuple[Fault, ...] = (
         ("optimizer.gradients if method.by_gap else taken", "taken", "a run ends with its gradients"),
         ("with drawing(seed, device):", "with nullcontext():", "what dropout draws follows from the seed")),
     *within("train/results.py",
-        ("if loss > 0 > accuracy:", "if loss > 0:",
+        ("if loss.sign < 0 and accuracy.sign < 0:", "if loss.sign < 0:",
          "the verdict says where the loss fell and accuracy too"),
         ("np.nanargmin(self.held_out)", "np.nanargmin(self.losses)", "early stopping is by held-out data")),
     *within("train/optimizers.py",
