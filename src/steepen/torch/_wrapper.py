@@ -82,8 +82,6 @@ class Wrapper(Optimizer):
         for group in self.param_groups:
             yield from group["params"]
 
-    # -- state ------------------------------------------------------------------------------------------
-
     @property
     def own(self) -> Any:
         """The wrapper's own state, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
