@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self, cast
 
@@ -21,9 +22,8 @@ _KEY = "steepen"  # of our own numbers in a state
 
 
 def _of_base(name: str, doc: str) -> Any:
-    return property(
-        lambda self: getattr(self.base, name), lambda self, it: setattr(self.base, name, it), None, doc
-    )
+    get, put = attrgetter(f"base.{name}"), lambda self, value: setattr(self.base, name, value)  # pyright: ignore
+    return property(get, put, None, doc)
 
 
 class Wrapper(Optimizer):
@@ -92,24 +92,21 @@ class Wrapper(Optimizer):
         values = {name: getattr(self, name) for name in self.saved}
         return {"kind": type(self).__name__} | {
             name.lstrip("_"): value.cpu().clone() if isinstance(value, Tensor)
-            else value.state_dict() if hasattr(value, "state_dict") else value
+            else value.state_dict() if isinstance(value, Means) else value
             for name, value in values.items()
         }  # fmt: skip
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         """Load the result of `_own_state`."""
-        if state.get("kind") != type(self).__name__:
-            raise ValueError(
-                f"state_dict: expected that of {type(self).__name__}, got that of {state.get('kind')!r}"
-            )
+        kind, own = state.get("kind"), type(self).__name__
+        if kind != own:
+            raise ValueError(f"state_dict: expected that of {own}, got that of {kind!r}")
         for name in self.saved:
             old, new = getattr(self, name), state[name.lstrip("_")]
-            if isinstance(old, Tensor):
-                old.copy_(new)
-            elif hasattr(old, "load_state_dict"):
+            if isinstance(old, Means):
                 old.load_state_dict(new)
             else:
-                setattr(self, name, new)
+                setattr(self, name, new.to(old) if isinstance(new, Tensor) else new)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state, with the wrapper's own added."""
@@ -180,9 +177,7 @@ def _parts(name: str, base: Any) -> list[Optimizer]:
                 f"{type(part).__name__}; {name}(params, SGD, lr=…) is {name}(SGD(params, lr=…), model) here"
             )
         if isinstance(part, LBFGS | Wrapper):
-            raise TypeError(
-                f"base: {type(part).__name__} runs its own passes; expected SGD, AdamW or similar"
-            )
+            raise TypeError(f"base: {type(part).__name__} runs its own passes; use SGD, AdamW or similar")
     return parts
 
 
