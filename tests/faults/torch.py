@@ -31,7 +31,7 @@ FAULTS: tuple[Fault, ...] = (
          "a loss that the next pass writes over was told in time"),
         ("            self._now = Step()  # the scaler may have skipped the step\n", "",
          "an overflow skips the step and the next one works"),
-        (" and (grad is not seen or version != before)", " and False",
+        (" and (grad is not seen() or version != before)", " and False",
          "a closure does not drop accumulated gradients unsaid"),
         ("    @Optimizer.profile_hook_step\n", "", "step hooks are called")),
     *within("torch/_tensors.py",

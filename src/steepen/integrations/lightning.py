@@ -66,9 +66,9 @@ class AscentCallback(_Callback):
     def __init__(self, monitor: str | None = None) -> None:
         self.monitor = monitor
         self._passes: Iterator[Any] = iter(())
-        self._micros: list[tuple[Any, int]] = []  # of the step that is under way, with their places
+        self._micros: list[tuple[Any, int]] = []  # of the step in progress, with their indices
         self._count = 1  # micro-batches of this step
-        self._ours = False  # whether a pass of ours is under way
+        self._ours = False  # whether the current pass is the callback's own
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Raise errors for unsupported settings before the first step."""
@@ -144,7 +144,7 @@ class AscentCallback(_Callback):
             with unsynced() if batch_idx + 1 < done else nullcontext():  # until the last micro-batch
                 self._run(trainer, pl_module, batch, batch_idx, each)
             next(self._passes, None)
-        for _ in self._passes:  # those that a loader of unknown length has not brought
+        for _ in self._passes:  # of micro-batches that a loader of unknown length did not yield
             pass
         self._passes, self._micros = iter(()), []
 

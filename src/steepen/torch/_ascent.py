@@ -277,8 +277,9 @@ class AscentOptimizer(Wrapper):
                 "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                 "checkpoint save opt.base and opt.own"
             )
-        (seen, before), (grad, version) = self._seen, self._first_gradient()
-        if grad is not None and (grad is not seen or version != before) and bool(grad.any()):
+        (seen, before), (first, version) = self._seen, self._first_gradient()
+        grad = first()
+        if grad is not None and (grad is not seen() or version != before) and bool(grad.any()):
             raise RuntimeError(
                 "step(closure): there are gradients from a backward() outside of the closure, which would be "
                 "dropped. Pass all micro-batches of a step to passes(); in Lightning add the callback "
@@ -352,10 +353,10 @@ class AscentOptimizer(Wrapper):
             self._fail(f"the {where} produced no gradient: call backward() on its loss")
         return params
 
-    def _first_gradient(self) -> tuple[Tensor | None, int]:
-        """Return a gradient and its version, which show a backward() of somebody else."""
+    def _first_gradient(self) -> tuple[Callable[[], Tensor | None], int]:
+        """Return a reference to a gradient and its version, which show a backward() of somebody else."""
         grad = next((p.grad for p in self._params() if p.grad is not None), None)
-        return grad, 0 if grad is None else grad._version
+        return (lambda: None, 0) if grad is None else (weakref.ref(grad), grad._version)
 
     def _refuse_other(self) -> None:
         """Raise an error if another of our optimizers is in the middle of a step of the same weights."""

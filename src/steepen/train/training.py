@@ -19,8 +19,8 @@ from .optimizers import Method, learning_rate, steps_of
 from .results import Choice, Run
 
 _torch: Any = torch
-EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
-_CHUNK = 2000  # examples that are judged at once
+EVALUATIONS = 40  # of the test data during a run, evenly in gradients
+_CHUNK = 2000  # examples that are evaluated at once
 
 
 class Data(NamedTuple):
@@ -48,8 +48,8 @@ class Task:
     base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
-    held_out: Any = None  # rows that are not trained on but watched: for early stopping, and by GapSAM
-    given_back: float = 1.0  # the part of a run after which these are trained on too, and watched no more
+    held_out: Any = None  # rows that are not trained on: for early stopping, and for GapSAM
+    given_back: float = 1.0  # the part of a run after which these are trained on too
 
     @property
     def device(self) -> torch.device:
