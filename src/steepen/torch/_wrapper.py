@@ -35,7 +35,7 @@ class Wrapper(Optimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
-        if args:
+        if args and cls.__module__.startswith("steepen."):  # a subclass may have a signature of its own
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
