@@ -22,8 +22,7 @@ _KEY = "steepen"  # of our own numbers in a state
 
 
 def _of_base(name: str, doc: str) -> Any:
-    get, put = attrgetter(f"base.{name}"), lambda self, value: setattr(self.base, name, value)  # pyright: ignore
-    return property(get, put, None, doc)
+    return property(attrgetter(f"base.{name}"), lambda self, it: setattr(self.base, name, it), None, doc)
 
 
 class Wrapper(Optimizer):
