@@ -233,7 +233,7 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
     def gap_sam(*, gate_open: bool) -> Step:
         """Perturb every second step, or none, and read a loss in every hundredth, as in a long run."""
         net = copy.deepcopy(model)
-        loss = torch.full((), 100.0 if gate_open else 0.0, device=batch[0].device)
+        loss = torch.full((), 100.0 if gate_open else 2.5, device=batch[0].device)
         opt = GapSAM(sgd(net), net, lambda: loss, total_steps=5000)  # what is read is not timed
 
         def step() -> None:

@@ -281,7 +281,7 @@ def test_an_unknown_monitor_is_refused_before_the_first_step_and_a_missing_one_i
         fit(module, callbacks=[AscentCallback("valid_loss")])
     assert not module.told
     with (
-        pytest.warns(UserWarning, match="monitor: GapSAM has no validation data"),
+        pytest.warns(UserWarning, match="monitor: GapSAM gets no validation loss"),
         pytest.warns(UserWarning, match="validation: no loss was recorded in half of the run"),
     ):
         fit(other)

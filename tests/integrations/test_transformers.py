@@ -223,7 +223,7 @@ def test_what_cannot_work_is_refused(trainer):
     model = network().float()
     with pytest.raises(TypeError, match="optimizers: expected an optimizer of steepen"):
         trainer(model, base(model))
-    with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; give CGD"):
+    with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; set CGD"):
         trainer(model, CGD(base(model), model, lam=0.1), bf16=True)
     trainer(model, CGD(base(model), model, lam=0.1, dtype=torch.bfloat16), bf16=True)
     for precision in ("fp16", "16-mixed"):  # as Accelerate and Lightning call it, on GPUs
@@ -238,7 +238,7 @@ def test_what_is_missing_is_said_before_the_first_step(trainer):
     run = trainer(model, GapSAM(base(model), model, None, total_steps=100, ascent_fraction=0.5), max_steps=20)
     with (
         pytest.warns(UserWarning, match="total_steps: GapSAM expects 100, but this run has 20"),
-        pytest.warns(UserWarning, match="validation: GapSAM has no data and gets no loss"),
+        pytest.warns(UserWarning, match="validation: GapSAM gets no loss: set eval_strategy"),
     ):
         run.train()
 

@@ -134,7 +134,7 @@ def test_buffers_are_those_of_one_pass_a_step(name):
     model = Counting()
     opt = ALL[name](BASES["momentum"](model.parameters()), model)
     if name == "GapSAM":
-        opt.validation.data = lambda: torch.tensor(9.0)
+        opt.validation = lambda: torch.tensor(9.0)
     for k, loop in enumerate(LOOPS.values(), 1):
         before = model.weight.detach().sum()
         loop(opt, model)

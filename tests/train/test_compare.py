@@ -52,12 +52,11 @@ def without_time(found):
 
 def test_every_method_has_as_many_trials_and_gradients():
     found = run()
-    assert [line.optimizer for line in found.summary()] == found.methods == ["base", "sam", "share4-late"]
+    assert found.methods == ["base", "sam", "share4-late"]
     for name in found.methods:
         assert sum(trial.method == name for trial in found.trials) == 4
-        runs = [one for one in found.runs if one.optimizer == name]
-        assert [one.seed for one in runs] == [0, 1]
-        for one in runs:
+        assert [one.seed for one in found.of(name)] == [0, 1]
+        for one in found.of(name):
             assert 18 - 2 < one.gradients <= 18  # 2 passes over 144 examples in batches of 16
     steps = {one.optimizer: (one.perturbed, one.steps) for one in found.runs}
     assert steps["base"] == (0, 18)
@@ -75,8 +74,8 @@ def test_the_part_that_is_held_out_does_not_depend_on_the_test_part():
     for a, b in zip(one.runs, two.runs, strict=True):
         assert a.held_out == b.held_out
         assert a.losses != b.losses
-    for line, run in zip(one.summary(), one.runs, strict=True):
-        assert line.stopped_loss.value == run.losses[int(np.argmin(run.held_out))]
+    for run in one.runs:
+        assert one.mean(run.optimizer, "stopped_loss").value == run.losses[int(np.argmin(run.held_out))]
 
 
 def test_the_best_trial_is_chosen_by_accuracy_and_by_loss_where_there_are_no_classes():
@@ -146,7 +145,7 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
     assert calls == 8
     more = run(file, methods=SHARES | {"cgd": METHODS["cgd"]}, seeds=3)
     assert calls == 8 + 4 + 4 * 3 - 3 * 2
-    assert [one.optimizer for one in more.summary()] == ["base", "sam", "share4-late", "cgd"]
+    assert [row[0] for row in more.rows()[1:]] == ["base", "sam", "share4-late", "cgd"]
     kept = load_results(file)
     assert kept.attrs["about"]["budget"] == 2
     assert (kept.stage == "final").sum() == len(more.runs) == 12
@@ -224,7 +223,7 @@ def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch):
     monkeypatch.setattr(module, "fit", short)
     found = run()
     assert found.failures == {"sam": "out of memory"}
-    assert [line.optimizer for line in found.summary()] == ["base", "share4-late"]
+    assert {one.optimizer for one in found.runs} == {"base", "share4-late"}
     assert next(row for row in found.rows() if row[0] == "sam")[4] == "out of memory"
 
 
@@ -337,4 +336,4 @@ def test_a_method_of_the_users_own_has_its_strengths_and_options():
     method = Method("paper.ASAM", "ρ", ladder=(0.3, 1.0, 3.0), options={"eta": 0.1})
     found = few(methods={"wider": method}, lr=(0.1, 0.2))
     assert {trial.choice.strength for trial in found.trials if trial.method == "wider"} == {0.3, 1.0}
-    assert found.summary()[1].optimizer == "wider"
+    assert found.of("wider")

@@ -8,17 +8,16 @@ import pytest
 from scipy import stats
 
 from steepen.train import Comparison, Mean, Run
-from steepen.train.results import best, square, summarise
+from steepen.train.results import best, square
 
 
 def test_the_difference_is_paired_by_seed(made):
     first, second = [0.5, 0.7, 0.9], [0.55, 0.76, 0.93]
     runs = [made("sgd", s, a) for s, a in enumerate(first)]
     runs += [made("cgd", s, a) for s, a in reversed(list(enumerate(second)))]
-    line = summarise(runs)[1]
-    gaps = np.subtract(second, first)
-    assert line.difference == pytest.approx((gaps.mean(), stats.sem(gaps)))
-    assert line.accuracy == pytest.approx((np.mean(second), stats.sem(second)))
+    found, gaps = Comparison({}, ["sgd", "cgd"], runs=runs), np.subtract(second, first)
+    assert found.difference("cgd", "accuracy") == pytest.approx((gaps.mean(), stats.sem(gaps)))
+    assert found.mean("cgd", "accuracy") == pytest.approx((np.mean(second), stats.sem(second)))
     assert all(map(math.isnan, Mean.of([])))
 
 
@@ -28,23 +27,23 @@ def test_early_stopping_is_by_held_out_data_and_not_by_the_test_part():
         for seed, low, held in ((0, 0.5, 1.0), (1, 0.7, math.nan))
     ]
     assert [run.stop for run in runs] == [1, 2]
-    (line,) = summarise(runs)
-    assert line.stopped_loss.value == pytest.approx((1.0 + 0.7) / 2)
-    assert line.stopped_accuracy.value == pytest.approx(0.45)
-    assert line.loss.value == pytest.approx(0.6)
+    found = Comparison({}, ["sgd"], runs=runs)
+    for name, value in {"stopped_loss": 0.85, "stopped_accuracy": 0.45, "loss": 0.6}.items():
+        assert found.mean("sgd", name).value == pytest.approx(value)
     assert Run("sgd", 0, 4, 4, (0, 4), (0.1, 0.5), (2.0, 1.0)).stop is None
 
 
-def test_diverged_runs_are_counted_and_in_no_mean(made):
+def test_diverged_runs_are_told_and_in_no_mean(made):
     runs = [made("sgd", s, a) for s, a in enumerate([0.5, 0.6, 0.7])]
     runs += [made("cgd", 0, 0.1, math.nan), made("cgd", 1, 0.8), made("cgd", 2, 0.8)]
     runs += [made("sam", s, 0.1, math.inf) for s in range(3)]
-    _, cgd, sam = summarise(runs)
-    assert (cgd.runs, cgd.diverged, cgd.accuracy.value) == (3, 1, pytest.approx(0.8))
-    assert cgd.difference.value == pytest.approx(0.15)  # over seeds 1 and 2
-    assert sam.diverged == 3
-    assert math.isnan(sam.accuracy.value)
-    assert math.isnan(sam.difference.value)
+    found = Comparison({}, ["sgd", "cgd", "sam"], runs=runs)
+    assert found.mean("cgd", "accuracy").value == pytest.approx(0.8)
+    assert found.difference("cgd", "accuracy").value == pytest.approx(0.15)  # over seeds 1 and 2
+    assert math.isnan(found.mean("sam", "accuracy").value)
+    assert math.isnan(found.difference("sam", "accuracy").value)
+    told = found.verdict().splitlines()
+    assert [one[-27:] for one in told] == [f", but {n} of 3 runs diverged." for n in (1, 3)]
 
 
 def test_a_record_is_plain_json_and_comes_back_as_it_was(made):

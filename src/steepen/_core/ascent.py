@@ -42,11 +42,11 @@ def check_gate(gate: Any) -> None:
 def opening(gap: Any, validation: Any, gate: tuple[float, float], xp: Any) -> Any:
     """Return how far the gate of GapSAM is open, from 0 to 1: by gap over validation loss.
 
-    A validation loss of 0 or below is one without a floor at 0, of which there is no such part: all of 1.
+    With a validation loss of 0 or below, the loss has no floor at 0, and the gate is open.
     """
     least, most = gate
     part = ((gap / validation - least) / (most - least)).clip(0, 1)
-    return xp.where(validation > 0, part, xp.ones_like(part))
+    return xp.where(validation <= 0, xp.ones_like(part), part)
 
 
 def gap_length(target: Any, gain: Any, gnorm: Any, square: Any, xnorm: Any, xp: Any) -> tuple[Any, Any]:

@@ -12,29 +12,16 @@ from ..torch._ascent import AscentOptimizer
 from ..torch._cgd import ACCURATE, CGD
 from ..torch._gap_sam import GapSAM
 
-__all__ = ["check_length", "checked", "is_told"]
-
 _PASSES = {"16": torch.float16, "fp": torch.float16, "bf": torch.bfloat16}  # "16-mixed", "fp16", "bf16"
 
 
 def checked(optimizer: Any, where: str, precision: str) -> Any:
-    """Check that an optimizer is one of ours and its ascent step fits the precision of the passes; return it.
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.1)
-    >>> checked(opt, "optimizers", "32-true") is opt
-    True
-    >>> checked(opt, "optimizers", "bf16-mixed")
-    Traceback (most recent call last):
-    ValueError: dtype: the passes are in torch.bfloat16 here; give CGD(..., dtype=torch.bfloat16)
-    """
+    """Check that an optimizer is ours and its ascent step fits the precision of the passes; return it."""
     if not isinstance(optimizer, AscentOptimizer):
         raise TypeError(f"{where}: expected an optimizer of steepen.torch, such as GapSAM; got {optimizer!r}")
     dtype = _PASSES.get(precision[:2], torch.float64)
     if isinstance(optimizer, CGD) and optimizer.shortest < ACCURATE[dtype]:
-        raise ValueError(f"dtype: the passes are in {dtype} here; give CGD(..., dtype={dtype})")
+        raise ValueError(f"dtype: the passes are in {dtype} here; set CGD(..., dtype={dtype})")
     return optimizer
 
 

@@ -1,10 +1,4 @@
-"""Ascent steps in Lightning: a callback for automatic optimisation; manual optimisation needs none.
-
-Examples
---------
->>> from steepen.integrations.lightning import AscentCallback
->>> callback = AscentCallback(monitor="val_loss")
-"""
+"""Ascent steps in Lightning: a callback for automatic optimisation; manual optimisation needs none."""
 
 from __future__ import annotations
 
@@ -20,10 +14,7 @@ from .._tools.optional import load
 # one library under two names, each with its own Callback: ours is that of every one that is there
 _names = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
 _there = [name for package, name in _names.items() if importlib.util.find_spec(package)]
-_hosts = [
-    load(name, "steepen.integrations.lightning", extra="lightning")
-    for name in _there or ["pytorch_lightning"]
-]
+_hosts = [load(name, __name__, extra="lightning") for name in _there or ["pytorch_lightning"]]
 _Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
 
 import torch  # noqa: E402
@@ -42,16 +33,8 @@ class AscentCallback(_Callback):
     with `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch, with 1 both passes use
     all of them; clipping applies to the final gradient. What `training_step` logs is logged once: at x with
     an `ascent_fraction` of 1, at x + s with a smaller one. Other side effects, such as updates of the
-    module's own metrics, happen in both passes.
-
-    In manual optimisation write the passes yourself; the callback then only records the monitored loss::
-
-        opt = self.optimizers()
-        for part in opt.passes(batch):
-            loss = self.loss_of(part)
-            self.manual_backward(loss)
-            opt.record_loss(loss)
-        opt.step()
+    module's own metrics, happen in both passes. In manual optimisation run `passes` yourself, with
+    `manual_backward`; the callback then only records the monitored loss.
 
     Parameters
     ----------
@@ -83,11 +66,9 @@ class AscentCallback(_Callback):
     def __init__(self, monitor: str | None = None) -> None:
         self.monitor = monitor
         self._passes: Iterator[Any] = iter(())
-        self._micros: list[tuple[Any, int]] = []  # of the step that is under way, with their places
+        self._micros: list[tuple[Any, int]] = []  # of the step in progress, with their indices
         self._count = 1  # micro-batches of this step
-        self._ours = False  # whether a pass of ours is under way
-
-    # -- the run ----------------------------------------------------------------------------------------
+        self._ours = False  # whether the current pass is the callback's own
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Raise errors for unsupported settings before the first step."""
@@ -100,10 +81,7 @@ class AscentCallback(_Callback):
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
         check_length(opt, trainer.estimated_stepping_batches)
         if is_told(opt) and self.monitor is None:
-            warnings.warn(
-                "monitor: GapSAM has no validation data and gets no loss; set monitor='val_loss'",
-                stacklevel=2,
-            )
+            warnings.warn("monitor: GapSAM gets no validation loss; set monitor='val_loss'", stacklevel=2)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Raise an error on validation in the middle of a step, when the weights are perturbed."""
@@ -122,8 +100,6 @@ class AscentCallback(_Callback):
             raise ValueError(f"monitor: expected the name of a logged loss, of {found}; got {self.monitor!r}")
         if not trainer.sanity_checking and is_told(trainer.optimizers[0]):
             trainer.optimizers[0].record_validation_loss(trainer.callback_metrics[self.monitor])
-
-    # -- one step ---------------------------------------------------------------------------------------
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """At the first micro-batch of a step, run the ascent step's pass over its part."""
@@ -148,9 +124,8 @@ class AscentCallback(_Callback):
         scaler = _scaler(trainer)
         scale = 1.0 if scaler is None else scaler.scale(torch.ones_like(loss))
         # Lightning divides by accumulate_grad_batches, at the end of an epoch too, where there may be fewer
-        trainer.optimizers[0].record_loss(
-            loss.detach() / scale * (trainer.accumulate_grad_batches / self._count)
-        )
+        loss = loss.detach() / scale * (trainer.accumulate_grad_batches / self._count)
+        trainer.optimizers[0].record_loss(loss)
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
         """After the last micro-batch run the remaining passes, and restore the weights."""
@@ -162,13 +137,14 @@ class AscentCallback(_Callback):
             next(self._passes)
             return
         again = self._micros if opt.ascending else []
+        unsynced = getattr(trainer.strategy, "block_backward_sync", nullcontext)
         while opt.ascending:
             next(self._passes)
         for batch, batch_idx in again:
-            with _unsynced(trainer) if batch_idx + 1 < done else nullcontext():
+            with unsynced() if batch_idx + 1 < done else nullcontext():  # until the last micro-batch
                 self._run(trainer, pl_module, batch, batch_idx, each)
             next(self._passes, None)
-        for _ in self._passes:  # those that a loader of unknown length has not brought
+        for _ in self._passes:  # of micro-batches that a loader of unknown length did not yield
             pass
         self._passes, self._micros = iter(()), []
 
@@ -183,15 +159,11 @@ class AscentCallback(_Callback):
             if isinstance(loss, Mapping):
                 loss = cast(Mapping[str, Any], loss)["loss"]
             if loss is None:
-                raise RuntimeError(
-                    "training_step: expected a loss, got None; a step with an ascent step needs one"
-                )
+                raise RuntimeError("training_step: expected a loss, got None; an ascent step needs one")
             trainer.strategy.backward(loss / parts, opt)
         finally:
             self._ours = False
         opt.record_loss(loss.detach() / self._count)
-
-    # -- ends -------------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Restore the weights if the epoch ended within a step."""
@@ -209,12 +181,6 @@ class AscentCallback(_Callback):
 
 def _scaler(trainer: Any) -> Any:
     return getattr(trainer.precision_plugin, "scaler", None)
-
-
-def _unsynced(trainer: Any) -> Any:
-    """Do not synchronise gradients among processes, until the last micro-batch."""
-    block = getattr(trainer.strategy, "block_backward_sync", nullcontext)
-    return block()
 
 
 @contextmanager

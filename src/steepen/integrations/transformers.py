@@ -1,16 +1,9 @@
-"""Ascent steps in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as set there.
-
-Examples
---------
->>> from steepen.integrations.transformers import AscentTrainer
->>> AscentTrainer.__mro__[1].__name__
-'Trainer'
-"""
+"""Ascent steps in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as set there."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -40,21 +33,13 @@ class AscentTrainer(_host.Trainer):
     With accumulation the loss of a step is the mean over its micro-batches. Some models accept
     `num_items_in_batch` but ignore it, and the Trainer's gradients are too large by their number. This is
     detected at the first step, and the losses are divided (`loss_is_scaled_for_ga`, unless you have set it).
-
-    Raises
-    ------
-    TypeError
-        If `optimizers` has no optimizer of `steepen.torch`.
-    ValueError
-        With DeepSpeed, whose engine computes gradients and steps itself; for a `CGD` whose `dtype` is not
-        that of the passes.
+    DeepSpeed is refused: its engine computes gradients and steps itself.
 
     Examples
     --------
     >>> import tempfile, torch
     >>> from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
     >>> from steepen.torch import SAM
-    >>> from steepen.integrations.transformers import AscentTrainer
     >>> sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     >>> model = BertForSequenceClassification(BertConfig(vocab_size=9, **sizes))
     >>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, ascent_fraction=1 / 4)
@@ -80,14 +65,12 @@ class AscentTrainer(_host.Trainer):
         self._by_items: bool | None = None  # whether the loss is divided by them
         self._passes: Iterator[Any] = iter(())
         self._at_x: list[Tensor] = []
-        self.add_callback(_Hooks(self._look, self._begin, self._leave))
+        self.add_callback(_Hooks(self))
 
     @property
     def _plain(self) -> Any:
         """The methods of the underlying Trainer."""
         return super()
-
-    # -- the run ----------------------------------------------------------------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train; the weights are restored if an error interrupts a step."""
@@ -108,12 +91,7 @@ class AscentTrainer(_host.Trainer):
         self._leave()
         check_length(self.ascent, self.state.max_steps)
         if is_told(self.ascent) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
-            warnings.warn(
-                "validation: GapSAM has no data and gets no loss: set eval_strategy, with one eval_dataset",
-                stacklevel=2,
-            )
-
-    # -- one step ---------------------------------------------------------------------------------------
+            warnings.warn("validation: GapSAM gets no loss: set eval_strategy and eval_dataset", stacklevel=2)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch the micro-batches of a step, and keep them for both passes."""
@@ -126,11 +104,7 @@ class AscentTrainer(_host.Trainer):
         return self._samples, self._items
 
     def _divides(self, batch: Any, items: Any) -> bool:
-        """Return whether the loss is divided by the items of a step: it is halved for twice as many.
-
-        The Trainer relies on the signature of the model, which may accept their number and ignore it; then
-        the losses of micro-batches are means, and their sum is too large.
-        """
+        """Return whether the loss is divided by the items of a step: it is halved for twice as many."""
         losses: list[float] = []
         with judging(self.model):
             for many in (items, 2 * items):
@@ -179,16 +153,14 @@ class AscentTrainer(_host.Trainer):
 class _Hooks(_host.TrainerCallback):
     """Callbacks for the events of a run that the Trainer has no method for."""
 
-    def __init__(
-        self, look: Callable[[], None], begin: Callable[[], None], leave: Callable[[], None]
-    ) -> None:
-        self._look, self._begin, self._leave = look, begin, leave
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
-        self._look()
+        self._trainer._look()
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
-        self._begin()
+        self._trainer._begin()
 
     def on_epoch_end(self, *_: Any, **__: Any) -> None:
-        self._leave()
+        self._trainer._leave()

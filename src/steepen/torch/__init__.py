@@ -3,14 +3,6 @@
 Set its strength in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data. The
 paper's variants and other published methods are in `steepen.torch.paper`; for Hugging Face's Trainer and for
 Lightning see `steepen.integrations.transformers` and `steepen.integrations.lightning`.
-
-Examples
---------
->>> import torch
->>> from steepen.torch import SAM
->>> model = torch.nn.Linear(3, 1)
->>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, ascent_fraction=1 / 4)
->>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(8, 3))
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class AscentOptimizer(Wrapper):
         self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
-        total = sum(map(examples, batches)) if self._counts_examples else 0
+        total = sum(map(examples, batches)) if self._counts_examples and len(batches) > 1 else 0
         for i in self._run_passes(len(batches), scaler):
             self._now.total = total
             yield self.part(batches[i])
@@ -217,7 +217,7 @@ class AscentOptimizer(Wrapper):
             few = f"ascent_fraction: {self.ascent_fraction:g} of {total} examples is {wanted}; using {rows}"
             self._warn("part", few, when=wanted < 2 < n)
         now.examples[now.phase] += rows
-        return rows_of(batch, 0, rows)
+        return batch if rows == n else rows_of(batch, 0, rows)
 
     def record_loss(self, loss: Any) -> None:
         """Record the loss of a pass: the one that `backward` was called on, before scaling by a scaler."""
@@ -240,9 +240,10 @@ class AscentOptimizer(Wrapper):
 
     def _run_passes(self, micro_batches: int, scaler: Any) -> Iterator[int]:
         """Yield the index of the batch for each pass of a step: for the ascent step, then over the batch."""
-        if self._now.phase is not Phase.BETWEEN and scaler is None and self._now.scaler is None:
-            raise RuntimeError("passes() before step(): call step() for the previous passes first")
-        self.restore()
+        if self._now.phase is not Phase.BETWEEN:
+            if scaler is None and self._now.scaler is None:
+                raise RuntimeError("passes() before step(): call step() for the previous passes first")
+            self.restore()  # the scaler has skipped a step
         self._refuse_other()
         firsts = 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
         self._now = now = Step({Phase.ASCENT: firsts, Phase.BATCH: micro_batches}, scaler)
@@ -277,8 +278,9 @@ class AscentOptimizer(Wrapper):
                 "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                 "checkpoint save opt.base and opt.own"
             )
-        (seen, before), (grad, version) = self._seen, self._first_gradient()
-        if grad is not None and (grad is not seen or version != before) and bool(grad.any()):
+        (seen, before), (first, version) = self._seen, self._first_gradient()
+        grad = first()
+        if grad is not None and (grad is not seen() or version != before) and bool(grad.any()):
             raise RuntimeError(
                 "step(closure): there are gradients from a backward() outside of the closure, which would be "
                 "dropped. Pass all micro-batches of a step to passes(); in Lightning add the callback "
@@ -352,10 +354,10 @@ class AscentOptimizer(Wrapper):
             self._fail(f"the {where} produced no gradient: call backward() on its loss")
         return params
 
-    def _first_gradient(self) -> tuple[Tensor | None, int]:
-        """Return a gradient and its version, which show a backward() of somebody else."""
+    def _first_gradient(self) -> tuple[Callable[[], Tensor | None], int]:
+        """Return a reference to a gradient and its version, which show a backward() of somebody else."""
         grad = next((p.grad for p in self._params() if p.grad is not None), None)
-        return grad, 0 if grad is None else grad._version
+        return (lambda: None, 0) if grad is None else (weakref.ref(grad), grad._version)
 
     def _refuse_other(self) -> None:
         """Raise an error if another of our optimizers is in the middle of a step of the same weights."""

@@ -44,8 +44,8 @@ def _opened(part: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         return list(cast(list[Any], part)), lambda inner: kind(*inner) if named else kind(inner)
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         names = [field.name for field in dataclasses.fields(part)]
-        new = lambda inner: dataclasses.replace(part, **dict(zip(names, inner, strict=True)))  # noqa: E731
-        return [getattr(part, name) for name in names], new
+        inside = [getattr(part, name) for name in names]
+        return inside, lambda inner: dataclasses.replace(part, **dict(zip(names, inner, strict=True)))
     return [], lambda _: part
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -14,7 +14,7 @@ from .._tools.check import is_number, number, whole
 from ._ascent import AscentOptimizer
 from ._means import Means
 from ._step import Phase
-from ._validation import Validation
+from ._validation import read_loss
 from ._wrapper import Base
 
 _dist: Any = torch.distributed  # without types
@@ -93,7 +93,9 @@ class GapSAM(AscentOptimizer):
         self.total_steps, self.every, self.strength, self.gate = total_steps, every, strength, gate
         self._by_sum = reduction == "sum"
         self._counts_examples |= self._by_sum
-        self.validation = None if validation is None else Validation(model, validation, by_sum=self._by_sum)
+        if isinstance(validation, Iterator):
+            raise TypeError(f"validation: expected data to read again, such as a list; got {validation!r}")
+        self.validation, self._loss_of = validation, None
         self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
         self._new, training = ascent.new_weights(total_steps)
         names = {
@@ -107,12 +109,9 @@ class GapSAM(AscentOptimizer):
         self._open = False
         self._read: int | None = None  # the step before which a validation loss came last
 
-    # -- recorded losses --------------------------------------------------------------------------------
-
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
         """Take one step on a batch, as in `AscentOptimizer`; `loss_of` is used on validation data too."""
-        if self.validation is not None:
-            self.validation.loss = loss_of
+        self._loss_of = loss_of
         return super().step_on(loss_of, *batch, scaler=scaler)
 
     def record_validation_loss(self, loss: Any) -> None:
@@ -136,7 +135,7 @@ class GapSAM(AscentOptimizer):
         if self.k % each == 0 and (self.k == 0 or self.k >= self._first - 4 * each):
             self._look_at_numbers()
             if self.validation is not None and (self._open or self.k % (2 * each) == 0):
-                self._take_in(*self.validation.read())
+                self._take_in(*read_loss(self.model, self.validation, self._loss_of, by_sum=self._by_sum))
                 if self.k == 0 and self._means.now()["validation"].isnan():
                     raise ValueError("validation: expected a finite loss, got NaN or infinity")
             self._means.send()
@@ -195,8 +194,6 @@ class GapSAM(AscentOptimizer):
             when=self.k >= self.total_steps,
         )
 
-    # -- GapSAM -----------------------------------------------------------------------------------------
-
     def _wants(self, k: int) -> bool:
         return self._open and k % self.every == 0 and k >= self._first
 
@@ -244,8 +241,6 @@ class GapSAM(AscentOptimizer):
         value = value.clone()
         _dist.all_reduce(value)
         return value / _dist.get_world_size()
-
-    # -- state ------------------------------------------------------------------------------------------
 
     def _own_state(self) -> dict[str, Any]:
         return super()._own_state() | {"total_steps": self.total_steps}

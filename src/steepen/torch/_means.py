@@ -73,7 +73,7 @@ class _Sent:
 
     def __init__(self, values: Tensor) -> None:
         self._there = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
-        self._there.copy_(values, non_blocking=True)
+        self._there.copy_(values, non_blocking=values.is_cuda)
         self._event: Any = torch.cuda.Event() if values.is_cuda else None
         if self._event is not None:
             self._event.record()

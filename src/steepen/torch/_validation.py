@@ -17,40 +17,33 @@ from ._tensors import judging
 _PARTS = 8  # whose spread tells the error, at least
 
 
-class Validation:
-    """Evaluates the mean loss on validation data, with dropout as in training, without side effects."""
+def read_loss(
+    model: nn.Module, data: Any, loss_of: Callable[..., Tensor] | None, *, by_sum: bool
+) -> tuple[Tensor, Tensor]:
+    """Return the mean loss on validation data and its standard error, NaN if unknown; no side effects."""
+    with judging(model, dropout=True):
+        if callable(data):
+            losses = _losses(data())
+            return mean_of(list(losses), [1] * len(losses))
+        if loss_of is None:
+            raise TypeError(
+                "validation: expected a callable that returns the mean loss, as only step_on is given a loss "
+                "function; got data"
+            )
+        parts = [(_loss(loss_of, part), examples(part)) for part in _parts(data)]
+    if not sum(n for _, n in parts):
+        raise ValueError("validation: expected at least one example, got none")
+    return mean_of([loss / n if by_sum else loss for loss, n in parts], [n for _, n in parts])
 
-    def __init__(self, model: nn.Module, data: Any, *, by_sum: bool = False) -> None:
-        if isinstance(data, Iterator):
-            raise TypeError(f"validation: expected data that can be read again, such as a list; got {data!r}")
-        self.model, self.data, self.by_sum = model, data, by_sum
-        self.loss: Callable[..., Tensor] | None = None
 
-    def read(self) -> tuple[Tensor, Tensor]:
-        """Return the mean loss over all examples, and its standard error; NaN if that is unknown."""
-        with judging(self.model, dropout=True):
-            if callable(self.data):
-                losses = _losses(self.data())
-                return mean_of(list(losses), [1] * len(losses))
-            if self.loss is None:
-                raise TypeError(
-                    "validation: expected a callable that returns the mean loss, as only step_on is given a "
-                    "loss function; got data"
-                )
-            parts = [(self._loss(part), examples(part)) for part in _parts(self.data)]
-        if not sum(n for _, n in parts):
-            raise ValueError("validation: expected at least one example, got none")
-        return mean_of([loss / n if self.by_sum else loss for loss, n in parts], [n for _, n in parts])
-
-    def _loss(self, part: Any) -> Tensor:
-        try:
-            value = cast(Any, self.loss)(*part if isinstance(part, tuple | list) else (part,))
-        except (RuntimeError, TypeError) as error:  # another device, shape or type than the network's
-            kind = TypeError if isinstance(error, TypeError) else RuntimeError
-            raise kind(
-                f"validation: expected batches that loss_of accepts, like those of step_on; {error}"
-            ) from error
-        return _losses(value, most=1)[0]
+def _loss(loss_of: Callable[..., Any], part: Any) -> Tensor:
+    try:
+        value = loss_of(*part if isinstance(part, tuple | list) else (part,))
+    except (RuntimeError, TypeError) as error:  # another device, shape or type than the network's
+        kind = TypeError if isinstance(error, TypeError) else RuntimeError
+        text = f"validation: expected batches that loss_of accepts, like those of step_on; {error}"
+        raise kind(text) from error
+    return _losses(value, most=1)[0]
 
 
 def _parts(data: Any) -> Iterator[Any]:

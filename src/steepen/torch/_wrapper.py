@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self, cast
 
@@ -21,9 +22,7 @@ _KEY = "steepen"  # of our own numbers in a state
 
 
 def _of_base(name: str, doc: str) -> Any:
-    return property(
-        lambda self: getattr(self.base, name), lambda self, it: setattr(self.base, name, it), None, doc
-    )
+    return property(attrgetter(f"base.{name}"), lambda self, it: setattr(self.base, name, it), None, doc)
 
 
 class Wrapper(Optimizer):
@@ -35,7 +34,7 @@ class Wrapper(Optimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
-        if args:
+        if args and cls.__module__.startswith("steepen."):  # a subclass may have a signature of its own
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
@@ -82,8 +81,6 @@ class Wrapper(Optimizer):
         for group in self.param_groups:
             yield from group["params"]
 
-    # -- state ------------------------------------------------------------------------------------------
-
     @property
     def own(self) -> Any:
         """The wrapper's own state, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
@@ -94,24 +91,21 @@ class Wrapper(Optimizer):
         values = {name: getattr(self, name) for name in self.saved}
         return {"kind": type(self).__name__} | {
             name.lstrip("_"): value.cpu().clone() if isinstance(value, Tensor)
-            else value.state_dict() if hasattr(value, "state_dict") else value
+            else value.state_dict() if isinstance(value, Means) else value
             for name, value in values.items()
         }  # fmt: skip
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         """Load the result of `_own_state`."""
-        if state.get("kind") != type(self).__name__:
-            raise ValueError(
-                f"state_dict: expected that of {type(self).__name__}, got that of {state.get('kind')!r}"
-            )
+        kind, own = state.get("kind"), type(self).__name__
+        if kind != own:
+            raise ValueError(f"state_dict: expected that of {own}, got that of {kind!r}")
         for name in self.saved:
             old, new = getattr(self, name), state[name.lstrip("_")]
-            if isinstance(old, Tensor):
-                old.copy_(new)
-            elif hasattr(old, "load_state_dict"):
+            if isinstance(old, Means):
                 old.load_state_dict(new)
             else:
-                setattr(self, name, new)
+                setattr(self, name, new.to(old) if isinstance(new, Tensor) else new)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state, with the wrapper's own added."""
@@ -182,9 +176,7 @@ def _parts(name: str, base: Any) -> list[Optimizer]:
                 f"{type(part).__name__}; {name}(params, SGD, lr=…) is {name}(SGD(params, lr=…), model) here"
             )
         if isinstance(part, LBFGS | Wrapper):
-            raise TypeError(
-                f"base: {type(part).__name__} runs its own passes; expected SGD, AdamW or similar"
-            )
+            raise TypeError(f"base: {type(part).__name__} runs its own passes; use SGD, AdamW or similar")
     return parts
 
 

@@ -106,9 +106,9 @@ class MSAM(SAM):
 
     def __init__(self, base: Base, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
-        if not any(self.base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
-            kind = type(self.base).__name__
-            raise ValueError(f"base: expected an optimizer with momentum, got {kind} without")
+        names = ("momentum", "betas", "beta1")
+        if not any(group.get(name) for group in self.param_groups for name in names):
+            raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
 
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
         states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]

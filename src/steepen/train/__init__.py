@@ -13,6 +13,6 @@ load("torch", "steepen.train", extra="train")
 
 from ._compare import compare  # noqa: E402
 from .optimizers import METHODS, Method  # noqa: E402
-from .results import Comparison, Line, Mean, Run  # noqa: E402
+from .results import Comparison, Mean, Run  # noqa: E402
 
-__all__ = ["METHODS", "Comparison", "Line", "Mean", "Method", "Run", "compare"]
+__all__ = ["METHODS", "Comparison", "Mean", "Method", "Run", "compare"]

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -16,7 +17,7 @@ from .._tools.version import version
 from ._given import builder, fingerprint, maker, read_data
 from .optimizers import BASE, BASES, METHODS, Method, steps_of
 from .results import Choice, Comparison, Run, Trial, best, square
-from .training import Task, fit, take
+from .training import Task, fit
 
 _KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed")
 _TRIAL = 1000  # the seed of all trials; no run has it
@@ -37,7 +38,6 @@ def compare(
     strengths: Mapping[str, float | Sequence[float]] | None = None,
     batch: int = 128,
     validation: float = 0.1,
-    tuning: float | None = None,
     augment: Callable[[Any, Any], Any] | None = None,
     autocast: Any = None,
     device: str = "cpu",
@@ -48,7 +48,8 @@ def compare(
 
     A part of the training data is held out to tune lr, weight decay and strength of each method; then every
     method trains with the same seeds and is evaluated on the test data, at the end and with early stopping
-    (where the loss on held-out data was lowest). Print the result for the table and a verdict.
+    (where the loss on held-out data was lowest). Print the result for the table and a verdict. Inside
+    `joblib.parallel_config(n_jobs=2)` two runs are made at a time.
 
     Parameters
     ----------
@@ -59,42 +60,27 @@ def compare(
         for a model of Hugging Face `lambda out, y: cross_entropy(out.logits, y)`.
     train, test : pair, dict, dataset or DataLoader
         Examples and targets, in any order. Examples are a tensor or an array, or a dict that the network
-        takes by name; a dict, or one for each row or batch, has its targets under "labels", as in Hugging
-        Face. A dataset or a loader is read once, into memory.
+        takes by name; a dict has its targets under "labels". Datasets and loaders are read into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str, or dict
         Names from `METHODS`, or your own methods by name. The base alone is always the first row.
     budget : float
         The gradients of a run, in epochs; an ascent step counts in proportion to its examples.
-    seeds : int
-        The number of runs of each method.
     lr, weight_decay : number or k numbers
         The values to choose from: k values of each give k² trials per method; one value, no trials. By
         default three that suit "sgd" or "adamw"; for another base pass lr, and weight_decay if it has any.
     strengths : dict, optional
         For methods by name: the k strengths to choose from.
-    batch : int
-        The examples in a minibatch.
     validation : float
         The part of the training data, drawn at random, that is held out.
-    tuning : float, optional
-        The budget of a trial; by default that of a run.
     augment : callable, optional
         `augment(x, generator)` returns the augmented examples of a minibatch.
     autocast : torch.dtype, optional
         The precision of the passes, such as `torch.bfloat16`.
-    device : "cpu", "cuda" or "mps"
-        The device to train on.
     out : path, optional
-        A file for `steepen.load_results`, from which the next call resumes; an error if the network's
-        weights, the loss of the first batch, the data, the base or a setting differ.
-    progress : bool
-        Show a progress bar, if standard error is a terminal.
-
-    Notes
-    -----
-    Trials and runs are jobs: inside `joblib.parallel_config(n_jobs=2)` two run at a time.
+        A file for `steepen.load_results`, from which the same call resumes; an error if it is of another
+        network, loss, data, base or setting.
 
     Examples
     --------
@@ -105,64 +91,70 @@ def compare(
     ...     lambda: torch.nn.Linear(4, 2), torch.nn.functional.cross_entropy, (x, y), (x, y),
     ...     methods=["sam"], budget=2, seeds=2, lr=(0.1, 0.3), weight_decay=(1e-4, 1e-3), batch=20,
     ... )
-    >>> [line.optimizer for line in found.summary()], len(found.trials), len(found.runs)
+    >>> found.methods, len(found.trials), len(found.runs)
     (['base', 'sam'], 8, 4)
     """
     whole("seeds", seeds, 1)
     whole("batch", batch, 1)
     number("validation", validation, "a part of the training data, above 0 and below 1", above=0, below=1)
-    tuning = budget if tuning is None else tuning
-    for name, value in (("budget", budget), ("tuning", tuning)):
-        number(name, value, "a number of passes over the training data, 1 or more", least=1)
+    number("budget", budget, "a number of passes over the training data, 1 or more", least=1)
     kinds, build = _kinds(methods), builder(base)
     data = read_data(train, test, device)
     held = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
     if batch > held.start:
         raise ValueError(f"batch: expected at most the {held.start} examples to train on, got {batch}")
     task = Task(maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held)
+    grads = budget * held.start / batch
     for kind in kinds.values():
-        steps_of(kind, min(budget, tuning) * held.start / batch, batch)  # refuses too few
+        steps_of(kind, grads, batch)  # refuses too few
     squares = _squares(base, kinds, lr, weight_decay, strengths or {})
     settings: dict[str, Any] = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
     settings |= {
-        "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
+        "budget": budget, "batch": batch, "validation": validation, "device": device,
         "autocast": None if autocast is None else str(autocast), "version": version(),
         "torch": str(torch.__version__),
     }  # fmt: skip
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
     found = Comparison(settings, list(kinds))
-
-    def trained(
-        stage: str, task: Task, passes: float, wanted: list[Any]
-    ) -> Iterator[tuple[str, Choice, Run]]:
-        """Train with these methods, choices and seeds, or read the runs from the file."""
-        keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
-        for done in jobs.run(
-            _fit, keys, file=file, strict=True, progress=progress,
-            send=lambda key: (task, kinds[cast(str, key[1])], key, passes * held.start / batch),
-            title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
-        ):  # fmt: skip
-            _, name, *choice, _ = cast(Any, done.key)
-            if "error" in done.value:
-                found.failures[name] = done.value["error"]
-            else:
-                yield name, Choice(*choice), Run.of(done.value)
-
-    apart = data._replace(x_test=take(data.x, slice(held.start, None)), y_test=data.y[held.start :])
+    runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress, failures=found.failures)
+    apart: Any = task.apart()[1]
     tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
-    for name, choice, run in trained("trial", replace(task, data=apart), tuning, tries):
+    for name, choice, run in runs("trial", replace(task, data=apart), tries):
         score = -run.loss if math.isnan(run.accuracy) else run.accuracy
         found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
+    _choose(found, squares)
+    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
+    found.runs = sorted((run for *_, run in runs("final", task, left)), key=lambda run: run.seed)
+    return found
+
+
+def _runs(
+    stage: str, task: Task, wanted: list[Any], *, kinds: Mapping[str, Method], grads: float, file: Any,
+    progress: bool, failures: dict[str, str],
+) -> Iterator[tuple[str, Choice, Run]]:  # fmt: skip
+    """Train with these methods, choices and seeds, or read the runs from the file."""
+    keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
+    for done in jobs.run(
+        _fit, keys, file=file, strict=True, progress=progress,
+        send=lambda key: (task, kinds[cast(str, key[1])], key, grads),
+        title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
+    ):  # fmt: skip
+        _, name, *choice, _ = cast(Any, done.key)
+        if "error" in done.value:
+            failures[name] = done.value["error"]
+        else:
+            yield name, Choice(*choice), Run.of(done.value)
+
+
+def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
+    """Take the best trial of each method, of equals the first, in whatever order they have ended."""
     scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
-    for name, trials in squares.items():  # of equals the first, in whatever order they have ended
+    for name, trials in squares.items():
         index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
         if index is None:
             found.failures.setdefault(name, "every trial diverged")
         else:
             found.choices[name] = trials[index]
-    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
-    found.runs = sorted((run for *_, run in trained("final", task, budget, left)), key=lambda run: run.seed)
-    return found
 
 
 def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
@@ -188,12 +180,12 @@ def _squares(
     for name in strengths:
         if name not in kinds:
             raise ValueError(f"strengths: {name!r} is not one of the methods, {', '.join(kinds)}")
-    found: dict[str, list[Choice]] = {}
-    for name, kind in kinds.items():
+
+    def values_of(name: str, kind: Method) -> Sequence[float]:
         ladder = strengths.get(name, _some(kind.ladder, len(rates)))
-        values = _values("strengths", ladder, len(rates)) if kind.symbol else (0.0,) * len(rates)
-        found[name] = square(rates, decays, values)
-    return found
+        return _values("strengths", ladder, len(rates)) if kind.symbol else (0.0,) * len(rates)
+
+    return {name: square(rates, decays, values_of(name, kind)) for name, kind in kinds.items()}
 
 
 def _some(three: Sequence[float], count: int) -> Sequence[float]:

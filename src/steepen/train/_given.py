@@ -99,11 +99,7 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
 
 
 def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
-    """Return a fingerprint by which a later call recognises the same task; check the network and the loss.
-
-    It has the loss of the first batch with the weights of seed 0, the data, and the base: a different
-    architecture, loss or augmentation changes one of these.
-    """
+    """Check the network and the loss; return what tells tasks apart: first loss, data, base."""
     model, again = task.make(0), task.make(0)
     if model is again:
         raise ValueError("make_model: expected a new network in each call, got the same one twice")

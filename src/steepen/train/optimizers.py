@@ -29,9 +29,9 @@ class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
     `optimizer` is its name there, such as "SAM" or "paper.ASAM", and `options` are its other arguments.
-    `symbol` names its strength, λ or ρ; for the base alone β, the decay of weight averaging (EMA), or ε, that
-    of label smoothing. `ladder` has three values to choose from. `when` maps the number of steps to the steps
-    with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
+    `symbol` names its strength, λ or ρ; for the base alone β, the decay of weight averaging (EMA), or ε of
+    label smoothing; `ladder` has three values to choose from. `when` maps the number of steps to those with
+    an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
 
     Examples
     --------
@@ -82,11 +82,10 @@ METHODS: dict[str, Method] = {
 
 
 def steps_of(method: Method, grads: float, batch: int) -> int:
-    """Return the largest number of steps within a budget of gradients.
+    """Return the largest number of steps within a budget of gradients, the pass of step 0 included.
 
-    A gradient is one pass over a batch; an ascent step counts in proportion to its examples. Step 0 of an
-    optimizer with an ascent step always includes its pass. The number of GapSAM's ascent steps is not known
-    in advance: it plans as many steps as the base, and ends when the budget is spent.
+    GapSAM's ascent steps are not known in advance: it plans as many steps as the base, and ends when the
+    budget is spent.
     """
 
     def cost(steps: int) -> int:

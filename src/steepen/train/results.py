@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,6 @@ import numpy as np
 from .._tools.aligned import aligned
 
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
-
-
 _HEAD = (
     "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
@@ -48,9 +47,9 @@ def best(scores: Sequence[float]) -> int | None:
 class Run:
     """One method with one seed.
 
-    It took `steps`, of which `perturbed` had an ascent step, and `gradients`, an ascent step counted in
-    proportion to its examples. `at` has the gradients and `times` the seconds up to each evaluation,
-    `accuracies` and `losses` those on the test data, `held_out` the loss on held-out data, if any.
+    `perturbed` of its `steps` had an ascent step, which counts as `gradients` in proportion to its examples.
+    `at` has the gradients and `times` the seconds up to each evaluation, `accuracies` and `losses` those on
+    the test data, `held_out` the loss on held-out data, if any.
 
     Examples
     --------
@@ -91,6 +90,16 @@ class Run:
     def stop(self) -> int | None:
         """The index of the evaluation with the lowest held-out loss, for early stopping."""
         return int(np.nanargmin(self.held_out)) if np.isfinite(self.held_out).any() else None
+
+    @property
+    def stopped_accuracy(self) -> float:
+        """The accuracy at `stop`; NaN without held-out data."""
+        return math.nan if self.stop is None else self.accuracies[self.stop]
+
+    @property
+    def stopped_loss(self) -> float:
+        """The loss at `stop`; NaN without held-out data."""
+        return math.nan if self.stop is None else self.losses[self.stop]
 
     def record(self) -> dict[str, Any]:
         """Return the run as a dict for JSON: None for values that are not finite."""
@@ -140,61 +149,6 @@ class Mean(NamedTuple):
         return f"{scale * self.value:{form}}{error}"
 
 
-class Line(NamedTuple):
-    """One method over all seeds; the means are over the runs that did not diverge.
-
-    `steps`, `perturbed` and `gradients` are those of the longest run; `stopped_…` is with early stopping on
-    held-out data; differences are to the first method, at the end, paired by seed.
-
-    Examples
-    --------
-    >>> ends = {"base": 0.5, "sam": 0.75}
-    >>> runs = [Run(name, 0, 2, 2, (0, 2), (0.1, end), (2.3, 1.2)) for name, end in ends.items()]
-    >>> summarise(runs)[1].difference.value
-    0.25
-    """
-
-    optimizer: str
-    steps: int
-    perturbed: int
-    gradients: float
-    runs: int
-    diverged: int
-    accuracy: Mean
-    loss: Mean
-    stopped_accuracy: Mean
-    stopped_loss: Mean
-    difference: Mean
-    loss_difference: Mean
-    seconds: float
-
-
-def summarise(runs: Sequence[Run]) -> list[Line]:
-    """Return one line for each method, compared with the first."""
-    names = list(dict.fromkeys(run.optimizer for run in runs))
-    first = {run.seed: run for run in runs if run.optimizer == names[0] and not run.diverged}
-    lines: list[Line] = []
-    for name in names:
-        own = [run for run in runs if run.optimizer == name]
-        fine = [run for run in own if not run.diverged]
-        stops = [(run, run.stop) for run in fine if run.stop is not None]
-        pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
-        longest = max(own, key=lambda run: run.gradients)
-        lines.append(
-            Line(
-                name, longest.steps, longest.perturbed, longest.gradients, len(own),
-                len(own) - len(fine),
-                Mean.of([run.accuracy for run in fine]), Mean.of([run.loss for run in fine]),
-                Mean.of([run.accuracies[stop] for run, stop in stops]),
-                Mean.of([run.losses[stop] for run, stop in stops]),
-                Mean.of([run.accuracy - base.accuracy for run, base in pairs]),
-                Mean.of([run.loss - base.loss for run, base in pairs]),
-                Mean.of([run.seconds for run in fine]).value,
-            )
-        )  # fmt: skip
-    return lines
-
-
 class Trial(NamedTuple):
     """One tuning trial of a method, and its score on held-out data; NaN if it diverged."""
 
@@ -212,10 +166,16 @@ class Comparison:
 
     Examples
     --------
-    >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
-    >>> print(Comparison({}, ["base"], [], [run]))
-    method  lr  weight decay  strength  perturbed steps  accuracy %   loss  accuracy vs base  loss vs base ...
-    base     –             –         –        0 of 2       50.00  1.200                 –             – ...
+    >>> losses = {"base": (1.25, 1.2, 1.3), "sam": (1.0, 0.9, 1.1)}
+    >>> runs = [
+    ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss))
+    ...     for name, ends in losses.items() for seed, loss in enumerate(ends)
+    ... ]
+    >>> found = Comparison({}, ["base", "sam"], runs=runs)
+    >>> found.mean("sam", "loss").value
+    1.0
+    >>> print(found.verdict())
+    sam: ahead in loss (-0.250 ± 0.029), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9.
     """
 
     settings: dict[str, Any]
@@ -225,27 +185,40 @@ class Comparison:
     choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
-    def summary(self) -> list[Line]:
-        """Return one line for each method with runs, compared with the first."""
-        return summarise(sorted(self.runs, key=lambda run: self.methods.index(run.optimizer)))
+    def of(self, method: str) -> list[Run]:
+        """Return the runs of a method."""
+        return [run for run in self.runs if run.optimizer == method]
+
+    def mean(self, method: str, quantity: str) -> Mean:
+        """Return the mean of a quantity of `Run`, such as "loss", over the runs that did not diverge."""
+        return Mean.of([getattr(run, quantity) for run in self.of(method) if not run.diverged])
+
+    def difference(self, method: str, quantity: str) -> Mean:
+        """Return the mean difference to the first method, paired by seed, over runs that did not diverge."""
+        first, own = (
+            {run.seed: getattr(run, quantity) for run in self.of(name) if not run.diverged}
+            for name in (self.methods[0], method)
+        )
+        return Mean.of([own[seed] - first[seed] for seed in own if seed in first])
 
     def rows(self) -> list[list[str]]:
         """Return the table as text, header first; methods that failed have a row too."""
         rows: list[list[str]] = [list(_HEAD)]
-        lines = {line.optimizer: line for line in self.summary()}
         for name in self.methods:
-            chosen, line = self.choices.get(name), lines.get(name)
+            chosen, own = self.choices.get(name), self.of(name)
             values = ["–"] * 3 if chosen is None else [f"{value:g}" if value else "–" for value in chosen]
-            if line is None:
+            if not own:
                 rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 8])
                 continue
-            gaps = line.difference.text("+.2f", 100), line.loss_difference.text("+.3f")
+            longest = max(own, key=lambda run: run.gradients)
+            mean, gap = partial(self.mean, name), partial(self.difference, name)
+            gaps = gap("accuracy").text("+.2f", 100), gap("loss").text("+.3f")
             rows.append([
-                name, *values, f"{line.perturbed} of {line.steps}",
-                line.accuracy.text(".2f", 100), line.loss.text(".3f"),
+                name, *values, f"{longest.perturbed} of {longest.steps}",
+                mean("accuracy").text(".2f", 100), mean("loss").text(".3f"),
                 *(("–", "–") if name == self.methods[0] else gaps),
-                line.stopped_accuracy.text(".2f", 100), line.stopped_loss.text(".3f"),
-                f"{line.gradients:.0f}", f"{line.seconds:.1f}",
+                mean("stopped_accuracy").text(".2f", 100), mean("stopped_loss").text(".3f"),
+                f"{longest.gradients:.0f}", f"{mean('seconds').value:.1f}",
             ])  # fmt: skip
         return rows
 
@@ -253,34 +226,27 @@ class Comparison:
         """Return a sentence per method: ahead of the first in loss and accuracy or not, and at what cost.
 
         Ahead and behind mean by more than two standard errors, paired by seed; one seed decides nothing.
-
-        Examples
-        --------
-        >>> ends = {"base": (1.25, 1.2, 1.3), "sam": (1.0, 0.9, 1.1)}
-        >>> runs = [
-        ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss))
-        ...     for name, losses in ends.items() for seed, loss in enumerate(losses)
-        ... ]
-        >>> print(Comparison({}, ["base", "sam"], runs=runs).verdict())
-        sam: ahead in loss (-0.250 ± 0.029), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9.
         """
-        lines = self.summary()
-        return "\n".join(_sentence(line, lines[0]) for line in lines[1:])
+        return "\n".join(self._sentence(name) for name in self.methods[1:] if self.of(name))
+
+    def _sentence(self, name: str) -> str:
+        """Return the verdict on one method."""
+        loss, accuracy = (self.difference(name, one) for one in ("loss", "accuracy"))
+        words = dict.fromkeys(_WORDS, "undecided") if math.isnan(loss.error) else _WORDS
+        parts = [f"{words[-loss.sign]} in loss ({loss.text('+.3f')})"]
+        if math.isfinite(accuracy.value):
+            parts.append(f"{words[accuracy.sign]} in accuracy ({accuracy.text('+.2f', 100)} points)")
+            if loss.sign < 0 and accuracy.sign < 0:
+                parts.append("so less confident, but not more often right")
+        most, least = (max(run.gradients for run in self.of(one)) for one in (name, self.methods[0]))
+        parts.append(f"with {most:.0f} gradients of {least:.0f}")
+        seconds, base = (self.mean(one, "seconds").value for one in (name, self.methods[0]))
+        if base > 0:
+            parts.append(f"in {seconds / base:.2f} × the time")
+        diverged = sum(run.diverged for run in self.of(name))
+        if diverged:
+            parts.append(f"but {diverged} of {len(self.of(name))} runs diverged")
+        return f"{name}: {', '.join(parts)}."
 
     def __str__(self) -> str:
         return "\n\n".join(filter(None, ("\n".join(aligned(self.rows(), 1)), self.verdict())))
-
-
-def _sentence(line: Line, first: Line) -> str:
-    """Return the verdict on one method."""
-    loss, accuracy = -line.loss_difference.sign, line.difference.sign
-    words = dict.fromkeys(_WORDS, "undecided") if math.isnan(line.loss_difference.error) else _WORDS
-    parts = [f"{words[loss]} in loss ({line.loss_difference.text('+.3f')})"]
-    if math.isfinite(line.difference.value):
-        parts.append(f"{words[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
-        if loss > 0 > accuracy:
-            parts.append("so less confident, but not more often right")
-    parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
-    if first.seconds > 0:
-        parts.append(f"in {line.seconds / first.seconds:.2f} × the time")
-    return f"{line.optimizer}: {', '.join(parts)}."

@@ -19,15 +19,12 @@ from .optimizers import Method, learning_rate, steps_of
 from .results import Choice, Run
 
 _torch: Any = torch
-EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
-_CHUNK = 2000  # examples that are judged at once
+EVALUATIONS = 40  # of the test data during a run, evenly in gradients
+_CHUNK = 2000  # examples that are evaluated at once
 
 
 class Data(NamedTuple):
-    """Examples and their targets: training data and test data.
-
-    Examples are a tensor, or a dict of tensors that the network takes by name.
-    """
+    """Training and test data; examples are a tensor, or a dict of tensors that the network takes by name."""
 
     x: Any
     y: Any
@@ -51,8 +48,8 @@ class Task:
     base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
-    held_out: Any = None  # rows that are not trained on but watched: for early stopping, and by GapSAM
-    given_back: float = 1.0  # the part of a run after which these are trained on too, and watched no more
+    held_out: Any = None  # rows that are not trained on: for early stopping, and for GapSAM
+    given_back: float = 1.0  # the part of a run after which these are trained on too
 
     @property
     def device(self) -> torch.device:
@@ -114,6 +111,28 @@ def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
             yield order[start : start + batch]
 
 
+class _Curve:
+    """The evaluations during a run, and the seconds that it has taken without them."""
+
+    def __init__(self, task: Task, model: Any, watched: Data | None, watch: Any) -> None:
+        self.task, self.model, self.watched, self.watch = task, model, watched, watch
+        self.points: list[tuple[Any, ...]] = []  # examples, seconds, accuracy, loss, held-out loss
+        self.seconds, self.clock = 0.0, time.perf_counter()
+
+    def evaluate(self, spent: int, *, watching: bool = True) -> None:
+        """Add a point, and call `watch`; what the evaluation takes is not counted."""
+        if self.task.device.type == "cuda":
+            torch.cuda.synchronize()
+        self.seconds += (time.perf_counter() - self.clock) * (spent > 0)
+        point = spent, self.seconds, *judge(self.model, self.task.data, self.task)
+        if self.watched is not None:
+            point += (judge(self.model, self.watched, self.task)[1] if watching else math.nan,)
+        self.points.append(point)
+        if self.watch is not None and spent:
+            self.watch(self.model)
+        self.clock = time.perf_counter()
+
+
 def fit(
     task: Task,
     name: str,
@@ -128,44 +147,29 @@ def fit(
     """Train one network within a budget of gradients, and evaluate it during the run and at the end.
 
     The weights, the order of the minibatches, their augmentation and the dropout masks depend on the seed
-    alone: step k has the same masks with every method, and in every process. A gradient is a pass over a
-    minibatch; the ascent step's pass counts in proportion to its examples. A run ends when its test loss is
-    no longer finite. The test data is evaluated `evaluations` times, evenly in gradients; `watch` is called
-    with the network after each.
+    alone: step k has the same masks with every method, and in every process. A run ends when its test loss
+    is no longer finite. The test data is evaluated `evaluations` times, evenly in gradients; `watch` is
+    called with the network after each.
     """
     data, batch, device = task.data, task.batch, task.device
-    rows, apart = task.apart()
+    rows, watched = task.apart()
     steps, most = steps_of(method, grads, batch), round(grads * batch)
     model = task.make(seed)
     options: dict[str, Any] = {"dtype": task.autocast} if method.optimizer == "CGD" else {}
     if method.by_gap:
-        options["validation"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
+        options["validation"] = lambda: _judged(model, watched, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
     optimizer = method.wrap(base, model, choice.strength, steps, **options)
     average = _average(model, choice.strength) if method.symbol == "β" else None
-    judged = model if average is None else average.module
     smoothing = choice.strength if method.symbol == "ε" else 0.0
     random = torch.Generator(device).manual_seed(seed)
     taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
-    curve: list[tuple[Any, ...]] = []
-    clock, seconds = time.perf_counter(), 0.0
-
-    def look(spent: int) -> None:
-        nonlocal clock, seconds
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        seconds += (time.perf_counter() - clock) * (spent > 0)
-        held_out = () if apart is None else judge(judged, apart, task)[1:] if watching else (math.nan,)
-        curve.append((spent, seconds, *judge(judged, data, task), *held_out))
-        if watch is not None and spent:
-            watch(judged)
-        clock = time.perf_counter()
-
-    look(0)
+    curve = _Curve(task, model if average is None else average.module, watched, watch)
+    curve.evaluate(0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(done, steps))
     drawn = batches(rows, batch, seed)
     with drawing(seed, device):  # what dropout draws
-        while steps - done >= 1:
+        while steps - done >= 1 and math.isfinite(curve.points[-1][3]):
             if watching and done >= task.given_back * steps:
                 watching, drawn = False, batches(torch.arange(len(data.y), device=device), batch, seed)
                 optimizer.validation = None
@@ -179,22 +183,19 @@ def fit(
             if average is not None:
                 average.update_parameters(model)
             spent = round(batch * getattr(optimizer, "gradients", taken))
-            if spent * evaluations // most > curve[-1][0] * evaluations // most or steps - done < 1:
-                look(spent)
-            if not math.isfinite(curve[-1][3]):
-                break
-    at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
+            before = curve.points[-1][0]
+            if spent * evaluations // most > before * evaluations // most or steps - done < 1:
+                curve.evaluate(spent, watching=watching)
+    at, times, accuracies, losses, *held_out = zip(*curve.points, strict=True)
     at = tuple(n // batch if n % batch == 0 else n / batch for n in at)
-    perturbed = getattr(optimizer, "perturbed", 0)
-    end = at, accuracies, losses, choice.strength, seconds, times, perturbed, *held_out
-    return Run(name, seed, taken, at[-1], *end)
+    return Run(
+        name, seed, taken, at[-1], at, accuracies, losses, strength=choice.strength, seconds=curve.seconds,
+        times=times, perturbed=getattr(optimizer, "perturbed", 0), held_out=held_out[0] if held_out else (),
+    )  # fmt: skip
 
 
 def _average(model: Any, decay: float) -> Any:
-    """Return a running mean of the weights and of BatchNorm's statistics.
-
-    It is the plain mean until there are enough steps for β, so that the initial weights do not dominate it.
-    """
+    """Return a running mean of weights and statistics; a plain mean until there are enough steps for β."""
     taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
 
     def update(averages: Any, current: Any, count: Any) -> None:
