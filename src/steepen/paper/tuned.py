@@ -164,11 +164,12 @@ def _claim_again() -> Claim:
     """Run a part of the study again with the stored settings."""
     apart, grads = 0, BUDGETS[0]
     stored = {(row.function, row.n): row for row in of("gd", "cgd-fd", grads)}
-    for problem in (problem for problem in study.problems(AGAIN) if problem.function.n == 2):
-        name = problem.function.name
-        chosen = {method: settings()[name, 2, grads, method] for method in ("gd", "cgd-fd")}
-        ends = [problem.ends(method, setting, problem.judged, grads) for method, setting in chosen.items()]
-        won, lost = (int(where.sum()) for where in problem.won(*ends))
+    for name in AGAIN:
+        f = functions[name].at(2)
+        judged = study.starts(f)[1]
+        ends = [study.ends(study.run(f, method, settings()[name, 2, grads, method], judged, grads))
+                for method in ("gd", "cgd-fd")]  # fmt: skip
+        won, lost = (int(where.sum()) for where in study.won(f(judged), *ends))
         apart = max(apart, abs(won - stored[name, 2].won), abs(lost - stored[name, 2].lost))
     difference = "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart"
     return claim("tuned", "again", apart <= 0.02 * JUDGED, functions=len(AGAIN), gradients=grads,
@@ -212,12 +213,12 @@ def maps() -> Any:
     grid, panels = figure.add_gridspec(2, len(MAPS)), list[Any]()
     image: Any = None
     for column, name in enumerate(MAPS):
-        problem = study.Problem(functions[name].at(2))
-        f, (low, high) = problem.function, problem.function.bounds.T
+        f = functions[name].at(2)
+        low, high = f.bounds.T
         places = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 70)] * 2), axis=-1).reshape(-1, 2)
         starts: Floats = low + places * (high - low)
         for row, method in enumerate(("gd", "cgd-fd")):
-            ends = problem.ends(method, settings()[name, 2, SHOWN, method], starts, SHOWN)
+            ends = study.ends(study.run(f, method, settings()[name, 2, SHOWN, method], starts, SHOWN))
             share = np.log10(study.left(ends.f, f(starts), f.fmin)).reshape(70, 70)
             axes = figure.add_subplot(grid[row, column])  # by columns, so that a phone has pairs
             panels.append(axes)
