@@ -137,7 +137,7 @@ def _rising() -> Claim:
 
 def _quasi_newton(pairs: _Pairs, *labels: str) -> Claim:
     apart, plain = 0.0, not labels[0].startswith("CGD")
-    # plain BFGS and DFP leave Drop-Wave's straight line by rounding alone
+    # on Drop-Wave plain BFGS and DFP leave a straight line by rounding alone, which grows
     panels = [panel for name, panel in PANELS.items() if not plain or name != "drop-wave"]
     for panel in panels:
         made, grad = panel.runs(), panel.function.grad
