@@ -20,18 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steepen._tools.jobs import run
+from steepen.functions import functions
+from steepen.paper import study
 from steepen.paper.study import (
     BUDGETS,
     FOLDER,
     HAPPENED,
+    JUDGED,
     PAIRS,
     SEED,
     STAGES,
+    TUNING,
     Ends,
-    Problem,
     Setting,
     left,
-    problems,
+    won,
 )
 
 Floats = NDArray[np.float64]
@@ -80,6 +83,38 @@ RESAMPLED = 1000
 
 PATHS = 40
 """How many of GD's paths are looked at for the reasons."""
+
+
+class Problem:
+    """A function with its starts to tune on and its starts to judge on."""
+
+    def __init__(self, function: Any, tuning: int = TUNING, judged: int = JUDGED) -> None:
+        self.function = function
+        self.tuning, self.judged = study.starts(function, tuning, judged)
+        self.diagonal = float(np.linalg.norm(np.diff(function.bounds)))
+        self.slope = float(np.median(np.linalg.norm(function.grad(self.tuning), axis=-1)))
+
+    def run(self, family: str, setting: Setting, starts: Floats, grads: int, **more: Any) -> Any:
+        """Run a method from all starts with this many gradients."""
+        method = {"cgd-fd-negative": "cgd-fd", "gd-two": "gd"}.get(family, family)
+        return study.run(self.function, method, setting, starts, grads, **more)
+
+    def ends(self, family: str, setting: Setting, starts: Floats, grads: int, gtol: float = 0.0) -> Ends:
+        """Run a method from all starts and return its last points."""
+        over = np.full(len(starts), False)
+        if family == "gd-two":
+            first = study.ends(self.run("gd", Setting(setting.first), starts, int(setting.b)))
+            over, starts, grads = np.isinf(first.f), first.x, grads - int(setting.b)
+        x, f = study.ends(self.run(family, setting, starts, grads, gtol=gtol))
+        return Ends(x, np.where(over, np.inf, f))
+
+
+def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
+    """Yield every function in 2 and 10 dimensions, or in the nearest in which it is defined."""
+    for name, function in functions.items():
+        if only is None or name in only:
+            sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
+            yield from (Problem(function.at(n), TUNING if n < 10 else TUNING // 2) for n in sizes)
 
 
 def spread(trials: int, d: int) -> Floats:
@@ -158,19 +193,19 @@ def settings_of(problem: Problem, done: Collection[tuple[str, ...]] = ()) -> Ite
 def compare(problem: Problem, plain: Ends, penalised: Ends) -> Row:
     """Compare two methods start by start; return the columns of `RESULTS` after the names."""
     lowest, count = problem.function.fmin, len(problem.judged)
-    won, lost = problem.won(plain, penalised)
+    lower, higher = won(problem.function(problem.judged), plain, penalised)
     counts: list[int] = []
-    for rows, winner, loser in ((won, penalised, plain), (lost, plain, penalised)):
+    for rows, winner, loser in ((lower, penalised, plain), (higher, plain, penalised)):
         words = happened(problem, winner, loser, rows)
         counts += [words.count(word) for word in HAPPENED]
     rng = np.random.default_rng(SEED)
     again = rng.integers(0, count, (RESAMPLED, count))
-    net = (won.astype(float) - lost)[again].mean(axis=1)
+    net = (lower.astype(float) - higher)[again].mean(axis=1)
     figures: list[float] = [*_limits(net)]
     for ends in (plain, penalised):
         gap = np.maximum(ends.f - lowest, 0.0)  # the minimum itself is rounded
         figures += [float(np.median(gap)), *_limits(np.median(gap[again], axis=1))]
-    return int(won.sum()), int(lost.sum()), *(f"{figure:.4g}" for figure in figures), *counts
+    return int(lower.sum()), int(higher.sum()), *(f"{figure:.4g}" for figure in figures), *counts
 
 
 def _limits(values: Any) -> tuple[float, float]:

@@ -75,8 +75,9 @@ def explore(
             raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
     else:
-        first, known = YOURS, isinstance(fun, Function)
-        entries = {first: _known(fun, "given") if known else _sampled(fun, bounds, samples)} | entries
+        first = YOURS
+        own = _known(fun, "given") if isinstance(fun, Function) else _sampled(fun, bounds, samples)
+        entries = {first: own} | entries
     if bounds is not None:
         entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     script = (

@@ -148,8 +148,8 @@ def entry(
                 raise ValueError(
                     f"n: {key} needs {f'a multiple of {fold}' if fold > 1 else f'n >= {least}'}, got {n}"
                 )
-            given: Any = {"bounds": bounds, "minima": minima, "fmin": fmin}
-            own = {part: value(n) if callable(value) else value for part, value in given.items()}
+            given: dict[str, Any] = {"bounds": bounds, "minima": minima, "fmin": fmin}
+            own: dict[str, Any] = {k: v(n) if callable(v) else v for k, v in given.items()}
             resize = partial(_resized, key) if any_n else None
             return Function(key, title, group, formula, n=n, resize=resize, **own)
 

@@ -159,11 +159,11 @@ def claim(item: str, name: str, agrees: Any, **values: Any) -> Claim:
     Its `otherwise`, if it has one, takes the place of `ours` where the claim does not agree.
     """
     words = WORDS["items"][item]
-    said: dict[str, str] = {"paper": "", "known": None, "basis": words.get("basis", "printed")}
+    said: dict[str, Any] = {"paper": "", "known": None, "basis": words.get("basis", "printed")}
     said |= words["claims"][name]
     ours = said["ours"] if agrees else said.get("otherwise", said["ours"])
     text, paper, ours = (_fill(part, values) for part in (said["text"], said["paper"], ours))
-    return Claim(text, paper, ours, bool(agrees), said["basis"], said["known"])  # pyright: ignore
+    return Claim(text, paper, ours, bool(agrees), said["basis"], said["known"])
 
 
 def outcome(

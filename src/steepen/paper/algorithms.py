@@ -12,11 +12,10 @@ from .. import plot
 from .._core.result import Result
 from ..budget import Budget
 from ..functions import functions
-from ..schedules import L
 from . import listings
 from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, minimize, path, trace
-from .experiments import EXPERIMENTS, Experiment, T
+from .experiments import EXPERIMENTS, T
 from .fig_quasi_newton import PANELS, Panel
 
 START, LAM, STEP, R = (9.94, 9.62), 0.05, 0.02, 0.01
@@ -32,38 +31,31 @@ SAME = 1e-8  # largest difference of equal iterates, as a share of the way
 UPDATES = {"CGD-BFGS": listings.bfgs, "CGD-DFP": listings.dfp}
 _LEVY = functions["levy"].at(n=2)
 _claim = partial(claim, "algorithms")
+Rows = list[tuple[Any, ...]]
 
 
-class _Pairs:
-    """Our runs beside the listings', as rows of the table."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Any, ...]] = []
-
-    def add(self, method: str, function: str, result: Result, xs: Floats) -> float:
-        """Return the largest difference of iterates as a share of the way; inf if the lengths differ."""
-        ours = path(result)
-        way = float(np.abs(xs - xs[0]).max())
-        apart = float(np.abs(ours - xs).max()) / way if ours.shape == xs.shape else np.inf
-        difference = "none but rounding" if apart <= SAME else apart
-        guarded = int(trace(result).guarded.sum())
-        self.rows.append((method, function, len(ours) - 1, guarded, difference))
-        return apart
+def _compare(rows: Rows, method: str, function: str, result: Result, xs: Floats) -> float:
+    """Add a row for our run beside the listing's, and return the largest difference as a share of the way."""
+    ours = path(result)
+    way = float(np.abs(xs - xs[0]).max())
+    apart = float(np.abs(ours - xs).max()) / way if ours.shape == xs.shape else np.inf
+    difference = "none but rounding" if apart <= SAME else apart
+    rows.append((method, function, len(ours) - 1, int(trace(result).guarded.sum()), difference))
+    return apart
 
 
 def run() -> Outcome:
     """Run every method beside its listing."""
-    pairs = _Pairs()
+    rows: Rows = []
     made = _on_levy("cgd", budget=Budget(iters=T))
     listed = listings.cgd(_LEVY.grad, _LEVY.hess, START, T, STEP, LAM)
-    apart, fired = pairs.add("CGD", _LEVY.title, made, listed), int(trace(made).guarded.sum())
+    apart, fired = _compare(rows, "CGD", _LEVY.title, made, listed), int(trace(made).guarded.sum())
     claims = [
-        _claim("cgd", apart <= SAME and fired > 0, apart=apart, fired=fired), _cgd_fd(pairs),
-        _first_b(), _henceforth(pairs), _rising(),
-        _quasi_newton(pairs, "CGD-BFGS", "CGD-DFP"), _quasi_newton(pairs, "BFGS", "DFP"),
-        _positive(pairs), _functions(),
+        _claim("cgd", apart <= SAME and fired > 0, apart=apart, fired=fired), _cgd_fd(rows),
+        _first_b(), _henceforth(rows), _rising(),
+        _quasi_newton(rows, "CGD-BFGS", "CGD-DFP"), _quasi_newton(rows, "BFGS", "DFP"),
+        _positive(rows), _functions(),
     ]  # fmt: skip
-    rows = pairs.rows
     largest = max((row[-1] for row in rows if isinstance(row[-1], float)), default=0.0)
     return outcome(
         "algorithms",
@@ -95,17 +87,15 @@ def _draw(made: Result, listed: Floats) -> Any:
     return axes.figure
 
 
-def _lams(row: Experiment) -> list[float]:
-    return listings.linear(row.lam.start, row.lam.end, T) if isinstance(row.lam, L) else [row.lam] * T
-
-
-def _cgd_fd(pairs: _Pairs) -> Claim:
+def _cgd_fd(rows: Rows) -> Claim:
     apart, counted = 0.0, True
     for row in EXPERIMENTS.values():
         made = row.run("cgd-fd", trace="x")
-        xs, cs = listings.cgd_fd(row.function.grad, row.start, T, row.step, _lams(row), row.r, b)
+        xs, cs = listings.cgd_fd(
+            row.function.grad, row.start, T, row.step, listings.linear(*row.lams, T), row.r, b
+        )
         counted = counted and trace(made).njev.tolist() == cs
-        apart = max(apart, pairs.add("CGD-FD", row.function.title, made, xs))
+        apart = max(apart, _compare(rows, "CGD-FD", row.function.title, made, xs))
     return _claim("cgd-fd", apart <= SAME and counted, apart=apart, functions=len(EXPERIMENTS))
 
 
@@ -119,10 +109,10 @@ def _first_b() -> Claim:
     return _claim("budget", found == {(steps, penalised)}, T=T, steps=steps, penalised=penalised, found=ours)
 
 
-def _henceforth(pairs: _Pairs) -> Claim:
+def _henceforth(rows: Rows) -> Claim:
     made = _on_levy("cgd-fd", r=R, b=b, budget=Budget(grads=T))
     xs = listings.cgd_fd(_LEVY.grad, START, T, STEP, [LAM] * T, R, b)[0]
-    apart = pairs.add("CGD-FD", f"{_LEVY.title}, check fails", made, xs)
+    apart = _compare(rows, "CGD-FD", f"{_LEVY.title}, check fails", made, xs)
     fired, penalised = np.flatnonzero(trace(made).guarded), int(trace(made).penalised.sum())
     return _claim("henceforth", apart <= SAME and len(fired) == 1, apart=apart,
                   fired=", ".join(map(str, fired)), penalised=penalised)  # fmt: skip
@@ -131,13 +121,15 @@ def _henceforth(pairs: _Pairs) -> Claim:
 def _rising() -> Claim:
     row = EXPERIMENTS["levy"]
     used = trace(row.run("cgd-fd")).lam[: b + 1]
-    same = len(used) == b + 1 and np.allclose(used, _lams(row)[: b + 1], rtol=1e-12, atol=0)
+    same = len(used) == b + 1 and np.allclose(
+        used, listings.linear(*row.lams, T)[: b + 1], rtol=1e-12, atol=0
+    )
     return _claim("rising", same, b=b, first=used[0], last=used[-1])
 
 
-def _quasi_newton(pairs: _Pairs, *labels: str) -> Claim:
+def _quasi_newton(rows: Rows, *labels: str) -> Claim:
     apart, plain = 0.0, not labels[0].startswith("CGD")
-    # plain BFGS and DFP leave Drop-Wave's straight line by rounding alone
+    # on Drop-Wave plain BFGS and DFP leave a straight line by rounding alone, which grows
     panels = [panel for name, panel in PANELS.items() if not plain or name != "drop-wave"]
     for panel in panels:
         made, grad = panel.runs(), panel.function.grad
@@ -147,21 +139,21 @@ def _quasi_newton(pairs: _Pairs, *labels: str) -> Claim:
                 xs = listings.quasi_newton(grad, panel.start, T, panel.step, method)
             else:
                 xs = listings.cgd_qn(grad, panel.start, T, panel.step, panel.lam, UPDATES[label])
-            apart = max(apart, pairs.add(label, panel.function.title, made[label], xs))
+            apart = max(apart, _compare(rows, label, panel.function.title, made[label], xs))
     return _claim("quasi-newton", apart <= SAME, apart=apart, methods=" and ".join(labels),
                   where="Section 2" if plain else "Algorithm 3 (CGD-QN)",
                   functions=", ".join(panel.function.title for panel in panels))  # fmt: skip
 
 
-def _positive(pairs: _Pairs) -> Claim:
+def _positive(rows: Rows) -> Claim:
     """Run Algorithm 3 where f has negative curvature, beside the listing with such pairs left out."""
     grad, start, made = BENT.function.grad, BENT.start, BENT.runs()
     xs = {
         label: listings.cgd_qn(grad, start, T, BENT.step, BENT.lam, listings.kept(update))
         for label, update in UPDATES.items()
     }
-    title = f"{BENT.function.title}, bent down"
-    apart = max([pairs.add(label, title, made[label], listed) for label, listed in xs.items()])
+    title = f"{BENT.function.title}, negative curvature"
+    apart = max([_compare(rows, label, title, made[label], listed) for label, listed in xs.items()])
     least: dict[str, float] = {}
     for name, update in (("left_out", listings.kept(listings.bfgs)), ("taken", listings.bfgs)):
         matrix, lowest = np.eye(len(start)), np.inf

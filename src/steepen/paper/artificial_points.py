@@ -18,7 +18,7 @@ from ._runs import Floats, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
 
-LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # of the runs on the pits
+LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # for the pits
 DIMENSIONS = (1, 2, 4, 8, 16)
 
 WAYS = {"GD": "on f", "EGR": "on g", "CGD": "with the guard", "CGD, another λ": "where p vanishes"}
@@ -128,11 +128,11 @@ SEVERAL = in_the_plane(
 """Functions of two variables with several minima."""
 
 FLAT_STARTS, FLAT_ITERATIONS, SEED = 150, 400, 0
-FLAT_STEP, TWICE_LAM_L = 0.5, 1.0  # αL and 2λL, L the median over the starts of the largest curvature in size
+FLAT_STEP, TWICE_LAM_L = 0.5, 1.0  # αL and 2λL; L is the median over the starts of the largest |curvature|
 
 
 class Pairs(NamedTuple):
-    """Ends of two ways from the same starts, both at minima: how many, and where the second is other."""
+    """Runs of two methods from the same starts, both to minima: how the minima of the second differ."""
 
     minima: int
     flatter: int
@@ -142,17 +142,17 @@ class Pairs(NamedTuple):
 
     @property
     def same(self) -> int:
-        """How many minima are of the same curvature."""
+        """The number of minima with the same curvature."""
         return self.minima - self.flatter - self.sharper
 
     @property
     def odds(self) -> float:
-        """The share of the flatter ones in those that are other."""
+        """The share of flatter ones among those with another curvature."""
         return self.flatter / max(self.flatter + self.sharper, 1)
 
 
 def compare(f: Function) -> dict[str, Pairs]:
-    """Compare where CGD ends, and GD with a step longer by 1 + 2λL, with where GD does."""
+    """Compare the minima that CGD and GD with a step 1 + 2λL times as long reach with GD's."""
     low, high = f.bounds.T
     starts = draw(f.bounds, FLAT_STARTS, SEED)
     L = float(np.median(np.abs(np.linalg.eigvalsh(f.hess(starts))).max(axis=1)))
@@ -185,7 +185,7 @@ def compare(f: Function) -> dict[str, Pairs]:
 
 
 def flat_minima() -> Outcome:
-    """Compare the curvature at the ends on eight functions."""
+    """Compare the curvature of the minima that are reached on eight functions."""
     made = {f.title: compare(f) for f in SEVERAL}
     cgd, longer = (
         Pairs(*np.sum([of[way] for of in made.values()], axis=0).tolist())

@@ -28,18 +28,18 @@ class Panel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The function."""
+        """The name of the function."""
         return self.experiment.function.title
 
     @property
     def behind(self) -> list[int]:
-        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD."""
-        margin = 1e-9 * self.gd[0]  # two runs in one minimum differ by rounding
+        """The numbers of gradients, from the 2 of CGD-FD's first step, at which CGD-FD is above GD."""
+        margin = 1e-9 * self.gd[0]  # two runs at the same minimum differ by rounding
         return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
 
     @property
     def ahead(self) -> str:
-        """Who is ahead, in words."""
+        """A phrase that says where CGD-FD is ahead."""
         behind = self.behind
         if not behind:
             return "ahead at every count from 2 on"
@@ -47,23 +47,23 @@ class Panel(NamedTuple):
         return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {self.gd[0]:.2f}"
 
     def share(self, steps: int) -> float:
-        """Return how much of CGD-FD's fall comes in its first steps."""
+        """Return the share of CGD-FD's decrease that its first steps bring."""
         f = trace(self.runs["CGD-FD"]).f
         return float((f[0] - f[steps]) / (f[0] - f[-1]))
 
 
 def reached(run: Result) -> Any:
-    """Return the rows of a run's trace where it stands with 0, 1, …, T gradients."""
+    """Return the rows of a run's trace that it has reached with 0, 1, …, T gradients."""
     return np.searchsorted(trace(run).njev, np.arange(T + 1), side="right") - 1
 
 
 def flat(curve: Floats) -> int:
-    """Return the count at which nine tenths of a curve's total decrease are done."""
+    """Return the number of gradients after which nine tenths of a curve's decrease are done."""
     return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
 
 
 def panels() -> dict[str, Panel]:
-    """Make the runs of all six panels."""
+    """Return all six panels."""
     made: dict[str, Panel] = {}
     for name, row in EXPERIMENTS.items():
         runs = {method.upper(): row.run(method, trace="x") for method in ("gd", "cgd-fd")}
@@ -74,7 +74,7 @@ def panels() -> dict[str, Panel]:
 
 def curves(rows: int, height: float, panels: Iterable[tuple[Function, dict[str, Result], str]],
            x_axis: Literal["grads", "iters"] = "grads") -> Any:  # fmt: skip
-    """Draw f − f* of runs, three panels in a row: each with a function, its runs, and their settings."""
+    """Draw f − f*, three panels per row; each panel is a function, its runs, and their settings."""
     figure = plot.blank(10, height)
     for axes, (function, runs, settings) in zip(figure.subplots(rows, 3).flat, panels, strict=True):
         plot.convergence(runs, fmin=function.fmin, x_axis=x_axis, ax=axes)
@@ -86,7 +86,7 @@ def curves(rows: int, height: float, panels: Iterable[tuple[Function, dict[str, 
 
 
 def run() -> Outcome:
-    """Draw the six panels and compare what the paper says of each with our runs."""
+    """Draw the six panels, and compare what the paper says of each with our runs."""
     made = panels()
     counts, left = (0, 2, 4, 10, 20, 30, 40), _left_on_matyas()
     return outcome(
@@ -151,7 +151,7 @@ def _claims(made: dict[str, Panel], left: float) -> list[Claim]:
 
 
 def _left_on_matyas() -> float:
-    """Return the least share of f₀ that is left, of all starts that give both printed numbers.
+    """Return the smallest share of f₀ that is left from any start that gives both printed numbers.
 
     Matyas is a quadratic form, so both improvements, and the share of f₀ that is left, depend on the
     direction of the start alone.
@@ -161,7 +161,7 @@ def _left_on_matyas() -> float:
     starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
     for printed, lam in ((row.gd, 0.0), (row.cgd_fd, row.lam0)):
         starts = starts[np.abs(improvement(row.function, starts, row.step, lam, row.r) - printed) <= 0.005]
-    if not len(starts):  # then the two numbers are not those of this function
+    if not len(starts):  # no start gives both numbers
         return float("nan")
     return float((np.asarray(row.run("cgd-fd", starts).fun) / row.function(starts)).min())
 
@@ -173,12 +173,12 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
         if axes.get_yscale() != scale:
             axes.set_yscale(scale)
         if scale == "log" and name not in {"quadratic", "branin"}:
-            # within a decade or two plain numbers read better than powers
+            # plain numbers are easier to read than powers within a decade or two
             for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
                 axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.4)))
         elif scale == "linear" and panel.cgd_fd[T] < 0.9 * panel.gd[0]:
             axes.set_ylim(bottom=0)
-        spent = trace(panel.runs["CGD-FD"]).njev  # two for each step until the penalty is off
+        spent = trace(panel.runs["CGD-FD"]).njev  # grows by two per step until the penalty is off
         off = int(spent[1:][np.diff(spent) == 2].max())
         axes.axvline(off, color="0.3", ls=":", lw=1.2, label="penalty off")
         if scale == "linear" and axes.get_ylim()[0] > 0:

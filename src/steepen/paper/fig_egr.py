@@ -18,15 +18,15 @@ from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stat
 from .lemma1 import mark
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
-"""λ, α and the start of the first panel; the paper prints none, these are ours."""
+"""λ, α and the start of the first panel, which the paper does not print."""
 
 LEVY_LAM, LEVY_INTERVAL = SCENES["levy-1d"].lam, (-10.0, 0.0)
-"""λ and the interval of the second panel; the paper prints none, these are ours."""
+"""λ and the interval of the second panel, which the paper does not print."""
 
 TRAPS = tuple(name for name in SCENES if not name.startswith("two-wells"))
-"""The landscapes where g has minima that f has not."""
+"""The landscapes where g has minima that are not minima of f."""
 
-SWITCHES = (2, 5, 10, 80)  # values of b, to see how much it matters
+SWITCHES = (2, 5, 10, 80)  # other values of b
 
 _WELLS, _LEVY = SCENES["two-wells-1d"].f, SCENES["levy-1d"].f
 _Counted = dict[str, dict[Way, Ends]]
@@ -85,7 +85,7 @@ def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
     grown = [float(theory.penalised_curvature(m.curvature, LAM)) / m.curvature for m in (sharp, flat)]
     sharp_f, sharp_g = stable_step(sharp.curvature), stable_step(sharp.curvature, LAM)
     flat_g = stable_step(flat.curvature, LAM)
-    same = min(len(x_egr), len(x_cgd))  # the one stops by ‖∇g‖, the other by ‖∇f‖
+    same = min(len(x_egr), len(x_cgd))  # one stops when ‖∇g‖ is small, the other when ‖∇f‖ is
     apart = float(np.abs(x_egr[:same] - x_cgd[:same]).max())
     guarded = int(trace(cgd).guarded.sum())
     means = [
@@ -108,7 +108,7 @@ def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
 def _traps(points: list[Stationary], ends: _Counted) -> list[Claim]:
     maxima = [point for point in points if point.to_f == "maximum"]
     turned = [point for point in maxima if point.turned]
-    # what lies next to a turned maximum, on either side
+    # the neighbours of the turned maxima
     beside = [points[i + d].to_f for i, point in enumerate(points) if point.turned for d in (-1, 1)]
     levy, pits = ends["levy-1d"]["egr"], [ends[name]["egr"] for name in ("pit-1d", "pit-2d")]
     flat = ends["rastrigin-2d"]["egr"]
@@ -125,7 +125,7 @@ def _traps(points: list[Stationary], ends: _Counted) -> list[Claim]:
 
 
 def _caught(ends: _Counted) -> dict[Way, Counter[str]]:
-    """Count the runs of each way on the landscapes with traps, by the kind of point at which they end."""
+    """Count the runs of each way on the landscapes with traps by the kind of their last point."""
     return {way: sum((Counter(ends[name][way].kinds) for name in TRAPS), Counter[str]()) for way in WAYS}
 
 

@@ -19,11 +19,11 @@ from .experiments import T
 from .fig_convergence import curves
 
 METHODS = {"BFGS": "bfgs", "DFP": "dfp", "CGD-BFGS": "cgd-bfgs", "CGD-DFP": "cgd-dfp"}
-"""The methods, by the names the paper gives them."""
+"""The methods, by their names in the paper."""
 
 
 def _runs(function: Function, start: Any, step: Any, lam: Any, **more: Any) -> dict[str, Result]:
-    """Make a run of T iterations with each method; λ is for the CGD variants."""
+    """Run each method for T iterations; λ is for the CGD variants."""
     made: dict[str, Result] = {}
     for label, method in METHODS.items():
         penalty: dict[str, Any] = {"lam": lam} if method.startswith("cgd") else {}
@@ -49,7 +49,7 @@ class Panel:
         return f"{self.function.title}: α = {readable(self.step)}, λ = {readable(self.lam)}, from ({start})."
 
     def runs(self) -> dict[str, Result]:
-        """Make the four runs."""
+        """Run the four methods."""
         return _runs(self.function, self.start, self.step, self.lam, trace="x")
 
 
@@ -65,7 +65,7 @@ PANELS = {
 
 
 def run() -> Outcome:
-    """Draw the three panels and compare what the paper says of each with our runs."""
+    """Draw the three panels, and compare what the paper says of each with our runs."""
     made = {name: panel.runs() for name, panel in PANELS.items()}
     gaps = {
         name: np.stack([trace(run).f for run in runs.values()]) - PANELS[name].function.fmin
@@ -99,7 +99,7 @@ def run() -> Outcome:
 
 
 def _searched(panel: Panel) -> str:
-    """Say which f − f* plain BFGS reaches with a line search of its own."""
+    """Say which f − f* plain BFGS reaches with a line search."""
     budget = Budget(iters=T)
     made = minimize(panel.function, panel.start, method="bfgs", budget=budget, gtol=None, trace=False)
     gap = made.fun - panel.function.fmin
@@ -133,9 +133,9 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
 
 
 _STYLES = (("o", 0, 4.5, "-"), ("D", 5, 1.4, "--"), ("s", 2, 4.5, "-"), ("^", 7, 1.4, "--"))
-"""Of the four methods: the marker, where it first stands, the width of the line, and its dashes."""
+"""The marker of each method, the index of its first marker, and its line width and style."""
 
-ROUNDING = 1e-13  # an f − f* that is no larger is what rounding leaves of 0
+ROUNDING = 1e-13  # smaller f − f* are taken as 0
 
 _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
@@ -145,7 +145,7 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
               for name, p in PANELS.items())  # fmt: skip
     figure = curves(1, 3.6, panels, "iters")
     for axes, name in zip(figure.axes, made, strict=True):
-        # where two lie on each other, one is a band and the other a line over it; markers take turns
+        # where two curves coincide, one is a band and the other a line on it, with alternating markers
         for line, (marker, first, width, dashes) in zip(axes.lines, _STYLES, strict=True):
             line.set(marker=marker, markevery=(first, 10), markersize=6, linewidth=width, linestyle=dashes)
             line.set(markeredgecolor="white", markeredgewidth=0.6)
@@ -156,11 +156,11 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
     return figure
 
 
-# --- the search behind it, kept: random α, λ and starts, and how often what is described is seen ----------
+# --- a recorded search: random α, λ and starts, and how often they show what the paper describes ---------
 
 SEED, TRIALS = 0, 1000
 RANGES = {"step": (1e-5, 1.0), "lam": (1e-3, 100.0)}
-"""α and λ are drawn evenly on a log scale, the start evenly from the function's box."""
+"""α and λ are drawn log-uniformly, the start uniformly from the function's box."""
 
 COINCIDE = 0.01  # two runs coincide if f − f* never differs by more than this share of its first value
 
@@ -174,7 +174,7 @@ class Trials(NamedTuple):
 
     @property
     def suitable(self) -> Any:
-        """Where both CGD variants never raise f, and end a tenth or more below both plain methods."""
+        """A mask: both CGD variants never raise f, and end a tenth or more below both plain methods."""
         plain, cgd = self.gaps[:2], self.gaps[2:]
         with np.errstate(invalid="ignore"):
             falls = (np.diff(cgd, axis=1) <= 0).all(axis=(0, 1))
@@ -188,13 +188,13 @@ class Trials(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of the suitable settings in which they coincide."""
+        """The share of suitable settings with which they coincide."""
         apart = self.apart[self.suitable]
         return float((apart < COINCIDE).mean()) if len(apart) else 0.0
 
 
 def search(function: Function, trials: int = TRIALS, seed: int = SEED) -> Trials:
-    """Run the four methods with random settings, all trials at once."""
+    """Run the four methods with random settings, all trials in one batch."""
     rng = np.random.default_rng(seed)
     low, high = function.bounds.T
     starts = rng.uniform(low, high, (trials, function.n))

@@ -1,4 +1,4 @@
-"""Lemma 1 and Fig. 2: what is stationary for g = f + λ‖∇f‖², and whether the guard passes it."""
+"""Lemma 1 and Fig. 2: the stationary points of g = f + λ‖∇f‖², and whether the guard gets past them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._runs import Floats, trace
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
 
 LAM = 0.2
-"""λ on the Levy function of one variable; the paper prints none, and this one gives the points it names."""
+"""λ on the Levy function of one variable; the paper prints none, but this one has the points it names."""
 
 LAMS = (0.01, 0.03, 0.1, LAM)
-"""λ at which the maxima of f are looked at: with the larger ones more of them become minima of g."""
+"""Values of λ; the larger, the more maxima of f become minima of g."""
 
 INTERVAL = (-10.0, 5.0)
 PIT_LAM, PIT_STEP = 0.3, 0.1  # on the pit, a function of two variables with a ring of artificial minima of g
@@ -101,13 +101,13 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
 
 
 def _is_low(x: float, lam: float) -> bool:
-    """Return whether the values of g on either side of x are higher."""
+    """Return whether g is higher on either side of x."""
     left, middle, right = Penalised(_LEVY, lam)([[x - 1e-3], [x], [x + 1e-3]])
     return bool(middle < min(left, right))
 
 
 def _is_minimum(x: float, lam: float) -> bool:
-    """Return whether the curvature of f says that the stationary point x is a minimum of g."""
+    """Return whether, by the curvature of f, the stationary point x is a minimum of g."""
     return theory.nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
 
 
@@ -124,7 +124,7 @@ def _end(result: Result) -> str:
 
 
 def _pit_claims(runs: dict[tuple[str, str], Result], half: Result, quarter: Result) -> list[Claim]:
-    """Say where GD on g and CGD end near the ring of artificial minima, and CGD with other λ after that."""
+    """Return the claims about runs near the ring of artificial minima, and with other λ from there."""
     stuck, passed = runs["outside", "guard"], runs["inside", "guard"]
     halted = [runs[side, "egr"] for side in ("outside", "inside")]
     guards = int(trace(passed).guarded.sum())
@@ -146,7 +146,9 @@ def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
         paths = {f"from {side}": runs[side, way] for side in ("outside", "inside")}
         plot.trajectories(_PIT, paths, [(-1.0, 4.0), (-1.0, 2.8)], points=100, ax=ax)
         for line in [line for line in ax.lines if line.get_label() in paths]:
-            line.set(marker=".", markevery=slice(0, 60))  # also on a long path: its steps get shorter
+            line.set(
+                marker=".", markevery=slice(0, 60)
+            )  # also on a long path, to show that its steps get shorter
         turn = np.linspace(0.0, 2 * np.pi, 300)
         ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="black", ls="--", lw=1)
         ax.annotate(
@@ -157,14 +159,14 @@ def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
             ax.annotate(label, start, shift, textcoords="offset points")
         ax.set_title(f"{title}: λ = {PIT_LAM:g}, α = {PIT_STEP:g}", fontsize="medium")
         ax.set_aspect("equal")
-        ax.get_legend().remove()  # the starts are named in the picture
+        ax.get_legend().remove()  # the starts are labelled
     return figure
 
 
 # --- Fig. 2: a function of one variable whose maximum the penalty turns into a minimum --------------------
 
-DRAWN = (-10.0, -5.0)  # what is drawn
-POINT, STEP = -7.7, 0.004  # where the arrows stand, as printed, and the step of our two runs from there
+DRAWN = (-10.0, -5.0)  # the interval of the figure
+POINT, STEP = -7.7, 0.004  # the place of the arrows, as printed, and the step of our runs from there
 
 
 def ascent() -> Outcome:
@@ -223,7 +225,7 @@ def _draw_levy(points: list[Stationary]) -> Any:
             )  # fmt: skip
     axes.axvline(POINT, color="0.4", ls="--", lw=1)
     for fun in (_LEVY, g):
-        # along the curve, as far as it takes to fall by 4
+        # along the tangent until it has fallen by 4
         at, fall = float(fun([POINT])), float(fun.grad([POINT])[0])
         axes.annotate(
             "", (POINT - 4 / fall, at - 4), (POINT, at), zorder=6,

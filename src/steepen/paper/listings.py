@@ -1,4 +1,4 @@
-"""The paper's listings, transcribed line by line: referees for our runs, without a line of the library."""
+"""The paper's listings, transcribed line by line as a reference for our runs, without any of our code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Update = Callable[[Floats, Floats, Floats], Floats]
 
 
 def linear(a: float, b: float, T: int) -> list[float]:
-    """Return the paper's L(a, b): T values from a to b in even steps."""
+    """Return the paper's L(a, b): T evenly spaced values from a to b."""
     return [a + (b - a) * k / (T - 1) for k in range(T)]
 
 
@@ -34,7 +34,7 @@ def cgd(
 def cgd_fd(
     grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: list[float], r: float, b: int
 ) -> tuple[Floats, list[int]]:
-    """Return the iterates of Algorithm 2 and the count c at each; λₖ stands for its λ."""
+    """Return the iterates of Algorithm 2 and the count c at each, with λₖ in place of λ."""
     xs, cs = [np.asarray(x, dtype=float)], [0]
     use_cgd = True
     for k in range(T):
@@ -84,7 +84,7 @@ def cgd_qn(grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: float, updat
 def quasi_newton(
     grad: Gradient, x: ArrayLike, T: int, alpha: float, method: Literal["bfgs", "dfp"]
 ) -> Floats:
-    """Return the iterates of BFGS or DFP as the paper's preliminaries have them."""
+    """Return the iterates of BFGS or DFP as in Section 2 of the paper."""
     xs = [np.asarray(x, dtype=float)]
     matrix = np.eye(len(xs[0]))
     update = {"bfgs": dfp, "dfp": bfgs}[method]
@@ -98,7 +98,7 @@ def quasi_newton(
 
 
 def kept(update: Update) -> Update:
-    """Return an update that leaves out a pair without yᵀs > 0, for which Algorithm 3 has no test."""
+    """Return an update that skips pairs without yᵀs > 0, for which Algorithm 3 has no test."""
     return lambda M, s, y: update(M, s, y) if y @ s > 1e-10 * math.sqrt((y @ y) * (s @ s)) else M
 
 

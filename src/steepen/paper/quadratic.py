@@ -1,4 +1,4 @@
-"""The analysis on quadratics, measured: the best step, the contraction, and what λ does to the condition."""
+"""The analysis on quadratics, measured: the best step, the rate, and λ and the condition number."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..functions import Function
 from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace, turned_quadratic
 
-SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N eigenvalues in even steps, in a random basis
+SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N evenly spaced eigenvalues and a random basis
 SEED = 3  # of that basis, and of the linear term after it
 LAMS = (-0.02, 0.0, 0.05, 0.2, 1.0)
-OFF = 0.03  # how far beside the best step, as a share of it, another one is tried
-SHORT_STEP = 0.01  # a step far below the best one of GD: the paper's own α on its quadratic
+OFF = 0.03  # relative distance from the best step at which other steps are tried
+SHORT_STEP = 0.01  # far below GD's best step: the paper's α on its quadratic
 BEST_LAM = -0.5 / (SMALLEST + LARGEST)  # the λ with the smallest condition number, −1/(2(l + L))
 
 
@@ -27,13 +27,14 @@ _claim = partial(claim, "quadratic")
 
 def _problem() -> tuple[Function, Floats]:
     f, basis = turned_quadratic(np.random.default_rng(SEED), np.linspace(SMALLEST, LARGEST, N))
-    return f, f.minima[0] + basis @ np.ones(N)  # every eigenvector has its part
+    return f, f.minima[0] + basis @ np.ones(N)  # with a component along every eigenvector
 
 
 def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float, float, Trace]:
-    """Run CGD on the quadratic, until the error is 1e-8 of the first, and measure how ‖x − x*‖ shrinks.
+    """Run CGD on the quadratic until the error is 1e-8 of the first.
 
-    Return the factor of the last step, which is that of the slowest direction, the worst of all, and the run.
+    Return the ratio of ‖x − x*‖ in the last step, which is that of the slowest direction, the largest ratio,
+    and the trace.
     """
     f, start = _problem()
     centre = f.minima[0]
@@ -98,7 +99,7 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
     figure = plot.blank(10, 4)
     left, right = figure.subplots(1, 2)
     low, high, colour = SMALLEST, LARGEST, plot.COLOURS["cgd"]
-    # beyond −1/(2L) the largest eigenvalue is climbed
+    # below −1/(2L) the error grows along the largest eigenvalue
     lam, wide = np.sort([*np.linspace(-0.4999 / high, 0.3, 600), BEST_LAM]), np.linspace(0.0, 0.96, 400)
     inside = np.array([pair for pair in measured if pair[0] <= 0.3])
     short = np.array([(value, measured_rate(value, SHORT_STEP)[0]) for value in np.linspace(0.0, 0.9, 7)])

@@ -1,4 +1,4 @@
-"""The study behind the item `tuned`: its problems and starts, its runs, and its stored tables.
+"""The study behind the item `tuned`: its starts and runs, and its stored tables.
 
 `python benchmarks/tuned.py` tunes and judges the methods, and writes the three tables that are read here.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ import numpy as np
 from .._core.result import Result as Run
 from .._core.status import Status
 from ..budget import Budget
-from ..functions import functions
 from ._runs import Floats, minimize
 
 FOLDER = Path(__file__).parent
@@ -62,6 +61,9 @@ class Setting(NamedTuple):
         return {name: given[name] for name in free.get(method, ("step",))}
 
 
+_OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
+
+
 class Ends(NamedTuple):
     """The last points of the runs of a method, and f there; infinity if a run overflowed."""
 
@@ -69,50 +71,30 @@ class Ends(NamedTuple):
     f: Floats
 
 
-class Problem:
-    """A function with its starts to tune on and its starts to judge on."""
-
-    def __init__(self, function: Any, tuning: int = TUNING, judged: int = JUDGED, seed: int = SEED) -> None:
-        self.function, self.fun = function, function.__call__
-        self.bounds = function.bounds if function.name in BOXED else None
-        low, high = function.bounds.T
-        starts = np.random.default_rng([seed, function.n]).uniform(low, high, (tuning + judged, len(low)))
-        self.tuning, self.judged = starts[:tuning], starts[tuning:]
-        self.diagonal = float(np.linalg.norm(high - low))
-        self.slope = float(np.median(np.linalg.norm(function.grad(self.tuning), axis=-1)))
-
-    def run(self, family: str, setting: Setting, starts: Floats, grads: int, **more: Any) -> Run:
-        """Run a method from all starts with this many gradients."""
-        method = {"cgd-fd-negative": "cgd-fd", "gd-two": "gd"}.get(family, family)
-        more = {"trace": False, "budget": Budget(grads=grads), **setting.keywords(method), **more}
-        return minimize(self.fun, starts, method=method, jac=self.function.grad, bounds=self.bounds, **more)
-
-    def ends(self, family: str, setting: Setting, starts: Floats, grads: int, gtol: float = 0.0) -> Ends:
-        """Run a method from all starts and return its last points, as the paper's listings do."""
-        over = np.full(len(starts), False)
-        if family == "gd-two":
-            made = self.run("gd", Setting(setting.first), starts, int(setting.b))
-            over = np.isin(made.status, _OVERFLOWED)
-            starts, grads = np.asarray(made.x), grads - int(setting.b)
-        made = self.run(family, setting, starts, grads, gtol=gtol)
-        over |= np.isin(made.status, _OVERFLOWED)
-        return Ends(np.asarray(made.x), np.where(over, np.inf, np.asarray(made.fun, dtype=float)))
-
-    def won(self, plain: Ends, penalised: Ends) -> tuple[Any, Any]:
-        """Return masks of the judged starts from which the penalised method ends lower, and higher."""
-        fall = np.maximum(self.function(self.judged) - np.minimum(plain.f, penalised.f), 0.0)
-        return plain.f > penalised.f + LEVEL * fall, penalised.f > plain.f + LEVEL * fall
+def starts(function: Any, tuning: int = TUNING, judged: int = JUDGED) -> tuple[Floats, Floats]:
+    """Return the starts to tune on and those to judge on."""
+    low, high = function.bounds.T
+    points = np.random.default_rng([SEED, function.n]).uniform(low, high, (tuning + judged, len(low)))
+    return points[:tuning], points[tuning:]
 
 
-_OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
+def run(function: Any, method: str, setting: Setting, starts: Floats, grads: int, **more: Any) -> Run:
+    """Run a method from all starts with this many gradients."""
+    bounds = function.bounds if function.name in BOXED else None
+    more = {"trace": False, "budget": Budget(grads=grads), **setting.keywords(method), **more}
+    return minimize(function.__call__, starts, method=method, jac=function.grad, bounds=bounds, **more)
 
 
-def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
-    """Yield every function in 2 and 10 dimensions, or in the nearest in which it is defined."""
-    for name, function in functions.items():
-        if only is None or name in only:
-            sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
-            yield from (Problem(function.at(n), TUNING if n < 10 else TUNING // 2) for n in sizes)
+def ends(made: Run) -> Ends:
+    """Return the last points of runs, which the paper's listings return."""
+    over = np.isin(made.status, _OVERFLOWED)
+    return Ends(np.asarray(made.x), np.where(over, np.inf, np.asarray(made.fun, dtype=float)))
+
+
+def won(first: Any, plain: Ends, penalised: Ends) -> tuple[Any, Any]:
+    """Return masks of the starts, with these f, from which the penalised method ends lower, and higher."""
+    fall = np.maximum(first - np.minimum(plain.f, penalised.f), 0.0)
+    return plain.f > penalised.f + LEVEL * fall, penalised.f > plain.f + LEVEL * fall
 
 
 def left(f: Any, first: Any, lowest: float) -> Floats:
@@ -225,7 +207,7 @@ def happened(rows: Iterable[Result], side: int) -> dict[str, int]:
 
 def rank_correlation(a: Floats, b: Floats) -> float:
     """Return Spearman's coefficient, which averages the ranks of equal values."""
-    from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs]
+    from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
     matrix: Any = np.corrcoef([rankdata(a), rankdata(b)])
     return float(matrix[0, 1])

@@ -93,7 +93,7 @@ def _draw(first: dict[str, list[float]]) -> Any:
 
 
 def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:
-    """Recover every setting from the printed numbers, as a reader would."""
+    """Recover every setting from the printed numbers alone."""
 
     def line(row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Any) -> tuple[Any, ...]:
         near = None if ours is None or not len(found) else float(np.abs(found - ours).max(axis=-1).min())
@@ -105,7 +105,7 @@ def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:
     row = EXPERIMENTS["rotated-hyper-ellipsoid"]
     found = recover_whole_start(row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
     yield line(row, "start", "whole numbers 0 to 12", "any", found, row.start)
-    # a part of Griewank's box will do: there are thousands of solutions in the whole
+    # a part of Griewank's box, which has thousands of solutions
     part = np.array([(436.0, 444.0), (309.0, 317.0)])
     beyond = np.array([(10.0, 12.0), (-4.0, 0.0)])  # Levy's box ends at 10
     for name, r, bounds, points, within in (

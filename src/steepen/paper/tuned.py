@@ -98,7 +98,7 @@ def _listed(values: Iterable[Any]) -> str:
 
 
 def _values() -> dict[str, Any]:
-    """Return what the words about the study leave open."""
+    """Return the values for the text in page.toml."""
     helped, negative = of("gd", "cgd-fd", SHOWN), of("gd", "cgd-fd-negative", SHOWN)
     few = [row for row in helped if row.n < 10]
     pairs = {"gd": PAIRS[0], **dict(zip(("two", "newton", "free", "auto"), PAIRS[2:], strict=True))}
@@ -111,7 +111,7 @@ def _values() -> dict[str, Any]:
     best = [why.best_negative for why in study.reasons().values() if np.isfinite(why.best_negative)]
 
     def winning(rows: Iterable[Result]) -> str:
-        """Name the functions won, the clearest first, with the dimension where it is not small."""
+        """Name the functions won, the clearest first, with the dimension if it is 10 or more."""
         chosen = sorted((row for row in rows if row.verdict == 1), key=lambda row: -abs(row.net))
         titles = [functions[row.function].title + (f" ({row.n})" if row.n >= 10 else "") for row in chosen]
         return ", ".join(titles) or "none"
@@ -157,18 +157,19 @@ def _claim_condition() -> Claim:
 
 
 AGAIN = ("booth", "branin", "beale", "rosenbrock", "zakharov")
-"""Functions of which the comparison at 40 gradients is run again whenever the page is made."""
+"""Functions whose comparison at 40 gradients is run again whenever the page is written."""
 
 
 def _claim_again() -> Claim:
     """Run a part of the study again with the stored settings."""
     apart, grads = 0, BUDGETS[0]
     stored = {(row.function, row.n): row for row in of("gd", "cgd-fd", grads)}
-    for problem in (problem for problem in study.problems(AGAIN) if problem.function.n == 2):
-        name = problem.function.name
-        chosen = {method: settings()[name, 2, grads, method] for method in ("gd", "cgd-fd")}
-        ends = [problem.ends(method, setting, problem.judged, grads) for method, setting in chosen.items()]
-        won, lost = (int(where.sum()) for where in problem.won(*ends))
+    for name in AGAIN:
+        f = functions[name].at(2)
+        judged = study.starts(f)[1]
+        ends = [study.ends(study.run(f, method, settings()[name, 2, grads, method], judged, grads))
+                for method in ("gd", "cgd-fd")]  # fmt: skip
+        won, lost = (int(where.sum()) for where in study.won(f(judged), *ends))
         apart = max(apart, abs(won - stored[name, 2].won), abs(lost - stored[name, 2].lost))
     difference = "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart"
     return claim("tuned", "again", apart <= 0.02 * JUDGED, functions=len(AGAIN), gradients=grads,
@@ -203,23 +204,23 @@ def bars() -> Any:
     return axes.figure
 
 
-MAPS = ("schwefel", "levy", "goldstein-price")  # functions of which maps are drawn
+MAPS = ("schwefel", "levy", "goldstein-price")  # the functions of the maps
 
 
 def maps() -> Any:
-    """Draw from which starts the two methods get how far."""
+    """Draw maps of starts, coloured by how far the two methods get."""
     figure = plot.blank(10, 6.2)
     grid, panels = figure.add_gridspec(2, len(MAPS)), list[Any]()
     image: Any = None
     for column, name in enumerate(MAPS):
-        problem = study.Problem(functions[name].at(2))
-        f, (low, high) = problem.function, problem.function.bounds.T
+        f = functions[name].at(2)
+        low, high = f.bounds.T
         places = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 70)] * 2), axis=-1).reshape(-1, 2)
         starts: Floats = low + places * (high - low)
         for row, method in enumerate(("gd", "cgd-fd")):
-            ends = problem.ends(method, settings()[name, 2, SHOWN, method], starts, SHOWN)
+            ends = study.ends(study.run(f, method, settings()[name, 2, SHOWN, method], starts, SHOWN))
             share = np.log10(study.left(ends.f, f(starts), f.fmin)).reshape(70, 70)
-            axes = figure.add_subplot(grid[row, column])  # by columns, so that a phone has pairs
+            axes = figure.add_subplot(grid[row, column])  # column by column, so that a phone shows pairs
             panels.append(axes)
             image = axes.imshow(
                 share, origin="lower", extent=f.bounds.ravel().tolist(), aspect="auto",
