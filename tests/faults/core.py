@@ -134,8 +134,6 @@ FAULTS: tuple[Fault, ...] = (
     *within("_evaluation/noise.py",
         ("return self.eps * (abs(f) + self.state.conditioning)", "return self.eps * abs(f)",
          "The rounding of x is no noise of f."),
-        ("noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)", "pass",
-         "Noise persists on a shorter line; a kink does not."),
         ("louder = asked & (np.maximum(noise, resolution * scale) > tuning.CHANGED * before)",
          "louder = asked & (noise > tuning.CHANGED * before)",
          "Few digits that are found late give the gradient longer differences."),

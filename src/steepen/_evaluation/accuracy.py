@@ -160,7 +160,7 @@ class AdaptiveGradient(DifferenceGradient):
             return RUNNING
         noisy = noise.noisy(point.f)
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
-        small = small & (decrease <= low) & (hidden <= low) & self._sound(c)
+        small = small & (decrease <= low) & (hidden <= low) & fd.known
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and a search may still find a slope
         small = backend.and_not(
@@ -195,7 +195,7 @@ class AdaptiveGradient(DifferenceGradient):
             lost, quantised & (fd.state.noise > 0)
         )
         # the error of a quantised f is no chance, and repeats itself
-        spent = backend.and_not(stuck & spent & self._sound(c), quantised & (hidden > low))
+        spent = backend.and_not(stuck & spent & fd.known, quantised & (hidden > low))
         doubt = backend.and_not(stuck, spent) & self.evaluator.counter.affords(NOISE_COST)
         if backend.any(doubt):
             lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
@@ -203,11 +203,6 @@ class AdaptiveGradient(DifferenceGradient):
         known = fd.known
         code = self._confirmed(c, spent, FD_LIMIT)
         return better | backend.and_not(spent & known, fd.known), code  # what was learnt of f″ was wrong
-
-    def _sound(self, c: SolverState) -> Mask:
-        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
-        size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
-        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * size)
 
     def _confirmed(self, c: SolverState, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""

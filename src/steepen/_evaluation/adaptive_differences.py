@@ -23,7 +23,6 @@ from .noise import COARSEST, Flags, Floats, size_of
 
 STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
 TESTS = 8.0  # a central difference is so many times as long as the best forward one, or more: it resolves f″
-BEYOND = 1e3  # over a difference that changes f by this many times |f| there is no slope to be seen
 RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
@@ -181,8 +180,7 @@ class AdaptiveDifferences(FiniteDifferences):
         unseen = np.isnan(found) & column(rows & (state.resolution == 0))
         state.curvature = np.where(unseen, self.curvature(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
-        # over differences that change f by far more than its size there is f″ to be seen, and no slope
-        fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
+        fine = np.isfinite(g)
         error = self._error(x, f, used, used > 0)
         return self._backend.own(g), self._backend.own(error), self.mask(fine.all(axis=-1))
 

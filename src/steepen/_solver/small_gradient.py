@@ -56,7 +56,7 @@ class SmallGradient:
 
     def doubtful(self, c: SolverState, near: Mask) -> Mask:
         """Return for which rows, of those within gtol, x of twice the size would change f."""
-        return near & (self._change(c) > DOUBT * self._gtol)
+        return near & ((self._change(c) > DOUBT * self._gtol) | (self._unit(c) != 1.0))
 
     def alarming(self, c: SolverState) -> Mask:
         """Return where the doubt is so large that another step is worth a try, for the first few times."""
