@@ -20,13 +20,12 @@ from .._core.saved import Saved
 from .._core.space import Space
 from .._core.state import each
 from .accuracy import AdaptiveGradient
-from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Function, Memo, Only, UserCalls, bound, pair
 from .counter import Cost, EvaluationCounter
-from .finite_differences import Differences, FiniteDifferences
+from .finite_differences import FLOAT64, DifferenceGradient, Differences
 from .hessian import Hessian, source_of
-from .source import FLOAT64, DifferenceGradient, GivenGradient
+from .source import GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
 
@@ -52,16 +51,12 @@ class Evaluator(UserCalls):
         self._fun, self._both = given.value, given.both
         self._jac: Any = given.grad
         self.hessian = Hessian(self, given, products)
-        self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        self.fd: DifferenceGradient | None = None  # the source, where the gradient is made of values
         self.source: GivenGradient = GivenGradient(self, gtol)
         if self._scheme in FD_LIMIT:
             adaptive = adaptive and self._scheme == "2-point" and not differences.asked
-            if adaptive and self.eps <= FLOAT64:
-                self.fd = AdaptiveDifferences(self, self._scheme, differences)
-                self.source = AdaptiveGradient(self, gtol, self.fd)
-            else:
-                self.fd = FiniteDifferences(self, self._scheme, differences)
-                self.source = DifferenceGradient(self, gtol, self.fd)
+            kind = AdaptiveGradient if adaptive and self.eps <= FLOAT64 else DifferenceGradient
+            self.source = self.fd = kind(self, gtol, self._scheme, differences)
         self.memo = Memo(backend)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = backend.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -123,7 +118,7 @@ class Evaluator(UserCalls):
         self.counter.count(only, "njev")
         if self._scheme == "2-point":
             self._recall(x, only, self.value)
-        return self.fd.gradient(x, self.memo.value, only)
+        return self.fd.difference(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, and note ∇f."""
