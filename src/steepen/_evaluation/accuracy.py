@@ -151,7 +151,7 @@ class AdaptiveGradient(AdaptiveDifferences):
             return RUNNING
         noisy = noise.noisy(point.f)
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
-        small = small & (decrease <= low) & (hidden <= low) & self.known
+        small = small & (decrease <= low) & (hidden <= low) & self._sound(c)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and a search may still find a slope
         small = backend.and_not(
@@ -186,7 +186,7 @@ class AdaptiveGradient(AdaptiveDifferences):
             lost, quantised & (self.state.noise > 0)
         )
         # the error of a quantised f is no chance, and repeats itself
-        spent = backend.and_not(stuck & spent & self.known, quantised & (hidden > low))
+        spent = backend.and_not(stuck & spent & self._sound(c), quantised & (hidden > low))
         doubt = backend.and_not(stuck, spent) & self.evaluator.counter.affords(NOISE_COST)
         if backend.any(doubt):
             lengths = np.abs(self.intervals(point.x, point.f, True)[0]) / 30
@@ -194,6 +194,11 @@ class AdaptiveGradient(AdaptiveDifferences):
         known = self.known
         code = self._confirmed(c, spent, FD_LIMIT)
         return better | backend.and_not(spent & known, self.known), code  # what was learnt of f″ was wrong
+
+    def _sound(self, c: SolverState) -> Mask:
+        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
+        size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self.known & (self.eps * self.state.conditioning <= 1e-3 * size)
 
     def _confirmed(self, c: SolverState, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
