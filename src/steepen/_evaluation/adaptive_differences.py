@@ -1,10 +1,10 @@
 """Gradients made of values, over intervals that follow the noise and the curvature of f.
 
-A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least, and
-2√(ε_f|f″|), over h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along
-each variable comes from the metric that a method has learnt, for nothing, and from second differences where
-differences are central: those are wrong by ε_f/h and by the third derivative, which is taken to be |f″| over
-the size of the variable. Until |f″| is known, intervals are SciPy's.
+A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least over
+h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along each variable comes
+from the metric that a method has learnt, and from second differences where differences are central: those are
+wrong by ε_f/h and by the third derivative, estimated as |f″| over the size of the variable. Until |f″| is
+known, intervals are SciPy's.
 """
 
 from __future__ import annotations

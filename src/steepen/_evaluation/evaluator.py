@@ -1,9 +1,8 @@
 """The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
 
-Every call of something of the user's adds one to the counter of what it is for: `nfev` values, `njev`
-gradients, `nhvp` products H·v, `nhev` Hessians. It is counted as it begins, so a call that raises counts too.
-What is made of other calls is counted as those calls: an H·v by difference is a gradient, a gradient by
-difference is n values (and, being a gradient, one `njev`). In a batch every row has its own counts.
+A call is counted as it begins, so one that raises counts too: `nfev` values, `njev` gradients, `nhvp`
+products H·v, `nhev` Hessians. An H·v by difference is counted as a gradient, a gradient by difference as n values and
+one `njev`. In a batch every row has its own counts.
 """
 
 from __future__ import annotations
