@@ -1,8 +1,8 @@
 """The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
 
 A call is counted as it begins, so one that raises counts too: `nfev` values, `njev` gradients, `nhvp`
-products H·v, `nhev` Hessians. An H·v by difference is counted as a gradient, a gradient by difference as n values and
-one `njev`. In a batch every row has its own counts.
+products H·v, `nhev` Hessians. An H·v by difference is counted as a gradient, a gradient by difference as n
+values and one `njev`. In a batch every row has its own counts.
 """
 
 from __future__ import annotations
