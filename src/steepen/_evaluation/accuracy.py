@@ -3,7 +3,7 @@
 Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
 same sum over the errors of its components is what the gradient hides. Differences are central where they
 hide too much, and forward again where that would have done. A run ends where neither sum, nor what the
-direction promises, is a decrease that the values of f could show; what hides it names the status.
+direction predicts, is a decrease that the values of f could show; what hides it names the status.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         low, quantised = 2 * self.visible(point.f), self.state.resolution > 0
         noisy = self.noise.noisy(point.f)
-        # what the direction promised has not come true; rounding may be more than that of one operation
+        # the predicted decrease has not shown; rounding may be more than that of one operation
         unseen = backend.select(
             noisy, backend.select(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low
         )

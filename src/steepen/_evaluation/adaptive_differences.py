@@ -22,7 +22,9 @@ from .finite_differences import DifferenceGradient, taken
 from .noise import COARSEST, Flags, Floats, size_of
 
 STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
-TESTS = 8.0  # a central difference is so many times as long as the best forward one, or more: it resolves f″
+TESTS = (
+    8.0  # a central difference is at least this many times as long as the best forward one: it resolves f″
+)
 RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
@@ -201,7 +203,7 @@ class AdaptiveDifferences(DifferenceGradient):
         backend, only, value = self.backend, self._only(rows), self.evaluator.value_at
         ahead, back = self.intervals(x, f, True)
         u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
-        # a variable at a bound is looked at from inside the box
+        # along a variable at a bound, the values are taken inside the box
         held = (back == 0) & (ahead != 0) & self.space.contains(to_numpy(x) + 6 * ahead)
         if held.any():
             u, x = np.where(held, ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))

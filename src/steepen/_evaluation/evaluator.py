@@ -139,7 +139,7 @@ class Evaluator(UserCalls):
     # --- rows and checkpoints --------------------------------------------------------------------
 
     def keep(self, rows: Rows) -> None:
-        """Go on with these rows of the batch."""
+        """Continue with these rows of the batch."""
         for part in (self.counter, self.memo, self.hessian.memo):
             part.keep(rows)
         if self.fd is not None:
@@ -151,7 +151,7 @@ class Evaluator(UserCalls):
         return {"x": self.memo.x, "value": self.memo.value, **state}
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
         kind = "MaybeScalar" if self._both is None else "MaybeArray"
         self.memo.value = saved.value(f"{name}.value", kind, saved.live)

@@ -61,7 +61,7 @@ class DifferenceGradient(GivenGradient):
         super().__init__(evaluator, gtol)
         self.scheme, self.eps, self._how, x0 = scheme, evaluator.eps, how, evaluator.like
         self.searches_quantum = scheme != "cs" and self.eps <= FLOAT64
-        # a variable that bounds fix is asked for no derivative
+        # a variable that bounds fix needs no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self.space.fixed(x0))).tolist()
         self.noise = NoiseModel(evaluator, FDState.start(tuple(x0.shape)))
         self._column: Callable[[Any], Any] = lambda s: s
@@ -202,7 +202,7 @@ class DifferenceGradient(GivenGradient):
         return None if self.backend.size is None or rows is True else rows
 
     def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
-        """Return where the budget covers another gradient, and so many values more."""
+        """Return where the budget covers another gradient and this cost."""
         return self.evaluator.counter.affords(self.evaluator.cost_grad.plus(more))
 
 
