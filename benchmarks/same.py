@@ -96,7 +96,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         lams.items(),
         PENALISED,
         ("branin", "levy"),
-        (("armijo", None), ("fixed", schedules.L(2e-3, 1e-4))),
+        (("armijo", None), ("ramp", schedules.L(2e-3, 1e-4))),
     ):
         yield from alone_and_batch(
             f"lam/{lam_name}/{method}/{name}/{kind}",

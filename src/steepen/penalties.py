@@ -58,7 +58,6 @@ class SquaredL2(Penalty):
         return (g * g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Return ∇h(g) / 2, which is g itself."""
         return g
 
 
@@ -77,10 +76,8 @@ class L2(Penalty):
         return norm(g)[..., 0]
 
     def vector(self, g: Array) -> Array:
-        """Return ∇h(g) = g/‖g‖, and 0 at g = 0."""
-        xp = namespace(g)
-        size = norm(g)
-        return g / xp.where(size > 0, size, xp.ones_like(size))
+        xp, size = namespace(g), norm(g)
+        return g / xp.where(size > 0, size, xp.ones_like(size))  # 0 at g = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,6 @@ class Huber(Penalty):
         return (near * (size - near / 2)).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Return ∇h(g), the components of g clipped to ±delta."""
         return namespace(g).clip(g, -self.delta, self.delta)
 
 
@@ -132,12 +128,10 @@ class L1(Penalty):
         return self._size(g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Return ∇h(g) = gᵢ/√(gᵢ² + ε²)."""
         return g / self._size(g)
 
     def _size(self, g: Array) -> Array:
-        xp = namespace(g)
-        return xp.hypot(g, xp.full_like(g, self.eps))
+        return namespace(g).hypot(g, namespace(g).full_like(g, self.eps))
 
 
 @dataclass(frozen=True)
@@ -161,9 +155,7 @@ class PNorm(Penalty):
         return size[..., 0] * (unit**self.p).sum(axis=-1) ** (1 / self.p)
 
     def vector(self, g: Array) -> Array:
-        """Return ∇h(g), and 0 at g = 0."""
-        xp = namespace(g)
-        _, unit = self._scaled(g)
+        xp, unit = namespace(g), self._scaled(g)[1]
         total = (unit**self.p).sum(axis=-1)[..., None] ** (1 - 1 / self.p)
         return xp.sign(g) * unit ** (self.p - 1) / xp.where(total > 0, total, xp.ones_like(total))
 

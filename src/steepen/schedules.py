@@ -164,7 +164,7 @@ class ByCurvature:
 
     Examples
     --------
-    >>> isinstance(Signed(0.4), ByCurvature)
+    >>> isinstance(Auto(), ByCurvature)
     True
     """
 
@@ -175,7 +175,7 @@ class ByCurvature:
 
 @dataclass(frozen=True)
 class _Following(ByCurvature, Schedule):
-    """A schedule of λ modified by the curvature."""
+    """A schedule of λ that the curvature modifies."""
 
     lam: ScheduleLike
     inner: Schedule = field(init=False, repr=False, compare=False)
@@ -218,9 +218,9 @@ class Signed(_Following):
 class Perturbed(_Following):
     """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction nearly vanishes (0 ≤ factor < 1).
 
-    At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard does not fire, and
-    the run would get stuck. With another λ it continues to descend, and once past the point the guard keeps
-    it from returning. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is the condition tested.
+    At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard does not fire, and the run would
+    get stuck. With another λ it continues to descend, and once past the point the guard keeps it from
+    returning. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is the condition tested.
 
     Examples
     --------
@@ -249,9 +249,9 @@ _NEAR = 2 * VANISHED  # so that it acts before the loop takes note
 class Auto(ByCurvature, Schedule):
     """A parameter-free λ: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
 
-    With the paper's penalty the direction is then that of a memoryless BFGS step, p ∝ −(g − ½γHg) with
-    γ = gᵀHg/‖Hg‖². It is invariant to the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. It
-    is negative where f is convex: λ > 0 compensates for a step that is too small, which a line search avoids.
+    With the paper's penalty the direction is that of a memoryless BFGS step, invariant to the scales of f and
+    x, and gᵀp ≤ −½‖g‖², so the guard never fires. λ is negative where f is convex: λ > 0 compensates for a
+    step that is too small, which a line search avoids.
 
     Examples
     --------

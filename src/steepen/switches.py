@@ -7,6 +7,8 @@ combine with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from ._core.arrays import Mask, Scalar
 from ._tools.check import number, whole
@@ -31,7 +33,7 @@ class Switch:
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty is turned off after step k.
 
-        The arguments are whether the guard fired, f before and after the step, and f at the start of the run.
+        `guarded` says whether the guard fired; `first` is f at the start of the run.
         """
         raise NotImplementedError
 
@@ -55,9 +57,7 @@ class Never(Switch):
 
 @dataclass(frozen=True)
 class After(Switch):
-    """Off once k ≥ b, tested after the step.
-
-    This is the paper's listing, which makes b + 1 penalised iterations (k = 0 … b).
+    """Off once k ≥ b, tested after the step: the paper's listing, with b + 1 penalised iterations.
 
     Examples
     --------
@@ -115,8 +115,7 @@ class SmallImprovement(Switch):
 class GoodDrop(Switch):
     """Off once f has decreased by `share · |f₀|` or more since the start: the paper's good-enough drop.
 
-    `share` is the paper's improvement, (f₀ − f)/f₀, over the whole run. It may be above 1 if f becomes
-    negative.
+    `share` may be above 1 if f becomes negative.
 
     Examples
     --------
@@ -150,7 +149,5 @@ class AnyOf(Switch):
         return min([part.last for part in self.parts if part.last is not None], default=None)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        result: Mask = False
-        for part in self.parts:
-            result = result | part.off(k, guarded, before, after, first)
-        return result
+        offs = (part.off(k, guarded, before, after, first) for part in self.parts)
+        return reduce(or_, offs)

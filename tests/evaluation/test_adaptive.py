@@ -143,14 +143,17 @@ def test_a_float32_model_ends_as_a_success():
 @pytest.mark.parametrize("scale", [1e-6, 1e-12, 1e-100])
 @pytest.mark.parametrize("gradient", [None, scipy.optimize.rosen_der])
 def test_a_small_function_is_minimised_unless_gtol_is_given(scale, gradient):
-    def fun(x):
+    def fun(x, scale=scale):
         return scale * scipy.optimize.rosen(x)
 
-    jac = None if gradient is None else (lambda x: scale * gradient(x))
+    jac = None if gradient is None else (lambda x, scale=scale: scale * gradient(x))
     res = st.minimize(fun, [-1.2, 1.0], jac=jac)
     assert res.status is Status.CONVERGED
     assert res.x == pytest.approx([1, 1], abs=1e-3)
     assert st.minimize(fun, [-1.2, 1.0], jac=jac, gtol=1e-3).nit == 0
+    p, scale = problems["penalty-1-10"], min(scale, 1e-12)  # f falls from 1e5 by nine powers of ten
+    res = st.minimize(lambda x: scale * float(p(x)), p.x0, jac=gradient and (lambda x: scale * p.grad(x)))
+    assert res.fun <= 1e-8 * scale * p(p.x0)
 
 
 def rough(x, level):

@@ -3,7 +3,7 @@
 Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
 same sum over the errors of its components is what the gradient hides. Differences are central where they
 hide too much, and forward again where that would have done. A run ends where neither sum, nor what the
-direction promises, is a decrease that the values of f could show; what hides it names the status.
+direction predicts, is a decrease that the values of f could show; what hides it names the status.
 """
 
 from __future__ import annotations
@@ -16,38 +16,29 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.state import RUNNING, SolverState
 from .._core.status import Status
 from . import tuning
+from .adaptive_differences import AdaptiveDifferences
 from .counter import Cost
 from .noise import COST as NOISE_COST
-from .source import DifferenceGradient
 
 ROUNDOFF, NOISE, RESOLUTION, FD_LIMIT = map(
     int, (Status.ROUNDOFF, Status.NOISE, Status.RESOLUTION, Status.FD_LIMIT)
 )
 
 
-class AdaptiveGradient(DifferenceGradient):
+class AdaptiveGradient(AdaptiveDifferences):
     """Differences that follow the noise and the curvature of f."""
 
     stall_limit = 3  # a gradient costs as many values as f has variables
     cheap = False
     coarse: Any = False  # every gradient comes with its error
 
-    @property
-    def curvature(self) -> Array:
-        return self.fd.state.curvature
-
     def eps_f(self, f: Scalar) -> Scalar:
         return self.noise.eps_f(f)
-
-    def set_curvature(self, curvature: Array, rows: Mask) -> None:
-        rows = self.backend.and_not(rows, self.fd.state.central)  # there, second differences show it
-        if self.backend.any(rows):
-            self.fd.learn_curvature(to_numpy(curvature), rows)
 
     # --- gradients -----------------------------------------------------------------------------------
 
     def gradient(self, c: SolverState, rows: Any, cached: MaybeArray) -> tuple[Array, MaybeArray]:
-        backend, fd, noise, evaluator = self.backend, self.fd, self.noise, self.evaluator
+        backend, noise, evaluator = self.backend, self.noise, self.evaluator
         x, f, every = c.point.x, c.point.f, True if rows is None else rows
         if c.k == 0:
             asked = every & (evaluator.counter.budget.iters != 0)  # or no step is made
@@ -56,14 +47,14 @@ class AdaptiveGradient(DifferenceGradient):
             asked, uneven = every & noise.changed(f), False
         if backend.any(asked) and backend.any(asked := asked & self._affords(NOISE_COST)):
             # where there was noise before, on a line that is a part of the differences
-            step = None if c.k == 0 else np.abs(fd.intervals(x, f, False)[0]) / 30
+            step = None if c.k == 0 else np.abs(self.intervals(x, f, False)[0]) / 30
             noise.estimate(x, f, asked, self.gtol, step)
-        soon = backend.and_not(every, fd.state.central) & noise.noisy(f)
+        soon = backend.and_not(every, self.state.central) & noise.noisy(f)
         if c.k > 0 and backend.any(soon) and backend.any(soon := soon & self._inaccurate_soon(c)):
             # a better gradient is worth a search
             c.n_stalled = backend.select(self._use_central(soon), 0, c.n_stalled)
-        if backend.any(uneven) and backend.any(uneven := uneven & self._affords(fd.cost_survey)):
-            g, error, fine = fd.survey(x, f, uneven)
+        if backend.any(uneven) and backend.any(uneven := uneven & self._affords(self.cost_survey)):
+            g, error, fine = self.survey(x, f, uneven)
             fine = fine & uneven & (backend.norm(g) > self.gtol)  # else f may have waves that are shorter
             evaluator.counter.count(self._only(fine), "njev", times=1 if backend.any(fine) else 0)
             if backend.any(rest := backend.and_not(every, fine)):
@@ -81,14 +72,14 @@ class AdaptiveGradient(DifferenceGradient):
 
     def _uneven(self, x: Array) -> Mask:
         """Return where the sizes of the variables differ: f may then bend very differently along them."""
-        size = np.abs(to_numpy(x))[..., self.fd.free]
+        size = np.abs(to_numpy(x))[..., self.free]
         least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
         uneven = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
-        return self.fd.mask(uneven)
+        return self.mask(uneven)
 
     def _use_central(self, rows: Mask) -> Mask:
         """Take central differences in these rows from now on where that is affordable; return where."""
-        state, before = self.fd.state, self.fd.state.central
+        state, before = self.state, self.state.central
         state.central = before | rows
         rows = rows & self._affords(NOISE_COST)
         state.central = before | rows
@@ -99,7 +90,7 @@ class AdaptiveGradient(DifferenceGradient):
     def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
         """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
         backend, space = self.backend, self.space
-        curvature, slope, error = self.fd.curvature(x, f), to_numpy(g), to_numpy(error)
+        curvature, slope, error = self.curvature_at(x, f), to_numpy(g), to_numpy(error)
         if space.bounded:
             free = to_numpy(space.free(x, g, backend.xp.ones_like(g)))
             slope, error = free * slope, free * error
@@ -112,7 +103,7 @@ class AdaptiveGradient(DifferenceGradient):
 
     def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
         """Return where forward differences hide too much of what is left of the gradient."""
-        backend, central = self.backend, self.fd.state.central
+        backend, central = self.backend, self.state.central
         if backend.all(central):
             return central & False
         decrease, hidden = self.decreases(x, f, g, error)
@@ -124,15 +115,15 @@ class AdaptiveGradient(DifferenceGradient):
     def _inaccurate_soon(self, c: SolverState) -> Mask:
         """Return where they will by what the last step has gained: gains fall by squares at the end."""
         backend, point = self.backend, c.point
-        error = self.fd.error_of(point.x, point.f, False)
+        error = self.error_of(point.x, point.f, False)
         _, hidden = self.decreases(point.x, point.f, 0.0 * point.x, error)
         return c.step_info.before - point.f < tuning.SOON * backend.num.sqrt(hidden * abs(point.f))
 
     def relax(self, c: SolverState, calm: Mask) -> None:
-        backend, point, state = self.backend, c.point, self.fd.state
+        backend, point, state = self.backend, c.point, self.state
         rows = calm & state.central
         if backend.any(rows):
-            error = self.fd.error_of(point.x, point.f, False)
+            error = self.error_of(point.x, point.f, False)
             decrease, hidden = self.decreases(point.x, point.f, point.g, error)
             fine = (hidden <= tuning.ACCURATE * decrease) & (backend.norm(backend.own(error)) <= self.gtol)
             state.central = backend.and_not(state.central, rows & fine)
@@ -146,14 +137,14 @@ class AdaptiveGradient(DifferenceGradient):
         size = backend.norm(e)
         error = backend.num.maximum(residual(point.x, e, size), residual(point.x, -e, size))
         strict = backend.some((point.g == 0) & ~self.space.fixed(point.x))
-        strict = strict | (self.fd.state.resolution > 0)
+        strict = strict | (self.state.resolution > 0)
         return error <= backend.select(strict, 1.0, tuning.CLEAR) * self.gtol
 
     def rise(self, x: Array) -> Scalar:
-        return 0.5 * np.nansum(self.fd.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
+        return 0.5 * np.nansum(self.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
 
     def ends(self, c: SolverState) -> Whole:
-        backend, point, noise, fd = self.backend, c.point, self.noise, self.fd
+        backend, point, noise = self.backend, c.point, self.noise
         low = 2 * self.visible(point.f)
         small = (-c.slope <= low) & (c.status == RUNNING)
         if not backend.any(small):
@@ -164,7 +155,7 @@ class AdaptiveGradient(DifferenceGradient):
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and a search may still find a slope
         small = backend.and_not(
-            small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (fd.state.resolution > 0)
+            small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (self.state.resolution > 0)
         )
         return self._confirmed(c, small, backend.select(hidden > decrease, FD_LIMIT, ROUNDOFF))
 
@@ -173,16 +164,16 @@ class AdaptiveGradient(DifferenceGradient):
 
         Where it is more, the noise of f may be more than it was taken to be.
         """
-        backend, point, fd = self.backend, c.point, self.fd
-        better = backend.and_not(stuck, fd.state.central)
-        fd.state.central = fd.state.central | better
+        backend, point = self.backend, c.point
+        better = backend.and_not(stuck, self.state.central)
+        self.state.central = self.state.central | better
         stuck = backend.and_not(stuck, better)
         if not backend.any(stuck):
             return better, RUNNING
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
-        low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
+        low, quantised = 2 * self.visible(point.f), self.state.resolution > 0
         noisy = self.noise.noisy(point.f)
-        # what the direction promised has not come true; rounding may be more than that of one operation
+        # the predicted decrease has not shown; rounding may be more than that of one operation
         unseen = backend.select(
             noisy, backend.select(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low
         )
@@ -192,28 +183,28 @@ class AdaptiveGradient(DifferenceGradient):
         # what hides a part of all that f has fallen by proves nothing
         part = hidden <= tuning.CRAWLS * backend.num.maximum(abs(point.f), c.first - point.f)
         spent = ((decrease <= hidden) & (part | (decrease <= low))) | backend.and_not(
-            lost, quantised & (fd.state.noise > 0)
+            lost, quantised & (self.state.noise > 0)
         )
         # the error of a quantised f is no chance, and repeats itself
         spent = backend.and_not(stuck & spent & self._sound(c), quantised & (hidden > low))
         doubt = backend.and_not(stuck, spent) & self.evaluator.counter.affords(NOISE_COST)
         if backend.any(doubt):
-            lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
+            lengths = np.abs(self.intervals(point.x, point.f, True)[0]) / 30
             better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
-        known = fd.known
+        known = self.known
         code = self._confirmed(c, spent, FD_LIMIT)
-        return better | backend.and_not(spent & known, fd.known), code  # what was learnt of f″ was wrong
+        return better | backend.and_not(spent & known, self.known), code  # what was learnt of f″ was wrong
 
     def _sound(self, c: SolverState) -> Mask:
         """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
         size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
-        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * size)
+        return self.known & (self.eps * self.state.conditioning <= 1e-3 * size)
 
     def _confirmed(self, c: SolverState, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
-        backend, point, state = self.backend, c.point, self.fd.state
+        backend, point, state = self.backend, c.point, self.state
         if not backend.any(rows) or not backend.any(rows := rows & self.evaluator.counter.affords(Cost(5))):
             return RUNNING
         quantised = state.resolution * self.noise.scale(point.f) > state.noise
         code = backend.select(self.noise.noisy(point.f), backend.select(quantised, RESOLUTION, NOISE), code)
-        return backend.select(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)
+        return backend.select(self.is_smooth(point.x, point.f, rows), code, RUNNING)

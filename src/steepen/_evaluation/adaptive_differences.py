@@ -1,10 +1,10 @@
 """Gradients made of values, over intervals that follow the noise and the curvature of f.
 
-A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least, and
-2√(ε_f|f″|), over h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along
-each variable comes from the metric that a method has learnt, for nothing, and from second differences where
-differences are central: those are wrong by ε_f/h and by the third derivative, which is taken to be |f″| over
-the size of the variable. Until |f″| is known, intervals are SciPy's.
+A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least over
+h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along each variable comes
+from the metric that a method has learnt, and from second differences where differences are central: those are
+wrong by ε_f/h and by the third derivative, estimated as |f″| over the size of the variable. Until |f″| is
+known, intervals are SciPy's.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Only
 from .counter import Cost
-from .finite_differences import FiniteDifferences, taken
+from .finite_differences import DifferenceGradient, taken
 from .noise import COARSEST, Flags, Floats, size_of
 
 STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
-TESTS = 8.0  # a central difference is so many times as long as the best forward one, or more: it resolves f″
-BEYOND = 1e3  # over a difference that changes f by this many times |f| there is no slope to be seen
+TESTS = (
+    8.0  # a central difference is at least this many times as long as the best forward one: it resolves f″
+)
 RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
-class AdaptiveDifferences(FiniteDifferences):
+class AdaptiveDifferences(DifferenceGradient):
     """Forward or central differences, over the intervals that are best for what is known of f."""
 
     @property
@@ -37,7 +38,7 @@ class AdaptiveDifferences(FiniteDifferences):
 
     @property
     def cost(self) -> Any:
-        survey = self._backend.and_not(self.state.central, self.known)
+        survey = self.backend.and_not(self.state.central, self.known)
         return len(self.free) * (1 + self.state.central + 2 * (RUNGS + 1) * survey)
 
     @property
@@ -55,7 +56,7 @@ class AdaptiveDifferences(FiniteDifferences):
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
         h: Floats = np.where(np.isfinite(best), best, usual)
         both: Floats = h
-        if self._backend.any(central):
+        if self.backend.any(central):
             both = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3))
         return self._fitted(point, both, h, column(central))
 
@@ -66,7 +67,7 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def _fitted(self, point: NDArray[Any], h: Floats, near: Floats, both: Any) -> tuple[Floats, Floats]:
         """Return how far to go ahead and back for these lengths, as the box lets us."""
-        ahead, back = self._space.differences(point, h, np.where(point < 0, -near, near), both)
+        ahead, back = self.space.differences(point, h, np.where(point < 0, -near, near), both)
         return taken(point, ahead), -taken(point, -back)
 
     def _part(self, f: Scalar) -> Any:
@@ -76,15 +77,15 @@ class AdaptiveDifferences(FiniteDifferences):
 
     # --- gradients -----------------------------------------------------------------------------------
 
-    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
+    def difference(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         rows, state = True if only is None else only, self.state
-        unknown = self._backend.and_not(state.central, self.known) & rows
-        if self._backend.any(unknown):
+        unknown = self.backend.and_not(state.central, self.known) & rows
+        if self.backend.any(unknown):
             self.survey(x, f, unknown)
         ahead, back = self.intervals(x, f, state.central)
         g, curvature, two = self._slopes(x, f, only, ahead, back)
         self._learn(x, g, curvature, rows)
-        return self._backend.own(g), self._backend.own(self._error(x, f, ahead, two))
+        return self.backend.own(g), self.backend.own(self._error(x, f, ahead, two))
 
     def _slopes(
         self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats
@@ -96,8 +97,8 @@ class AdaptiveDifferences(FiniteDifferences):
         if not (np.isfinite(slope) | ~moves).all():
             # where f is not finite on one side, a quotient is taken on the other one
             lost = ~np.isfinite(up) & np.isfinite(here) & moves & ~two
-            lost = lost & self._space.contains(to_numpy(x) - ahead)
-            lost = lost & self._column(self._counter.affords(Cost(len(self.free))))
+            lost = lost & self.space.contains(to_numpy(x) - ahead)
+            lost = lost & self._column(self.evaluator.counter.affords(Cost(len(self.free))))
             (other,) = self._beside(x, only, (-ahead, lost))
             down, back = np.where(lost, other, down), np.where(lost, h, back)
             behind: Floats = (here - down) / np.where(back == 0, 1.0, back)
@@ -132,8 +133,8 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def _learn(self, x: Array, g: Floats, curvature: Floats, rows: Mask) -> None:
         """Keep what a gradient has shown."""
-        state, backend = self.state, self._backend
-        self.learn_curvature(curvature, rows)
+        state, backend = self.state, self.backend
+        self._learn_curvature(curvature, rows)
         slopes = np.abs(g * to_numpy(x)).sum(axis=-1)
         state.conditioning = backend.select(
             rows & np.isfinite(slopes), backend.scalar(slopes), state.conditioning
@@ -141,12 +142,21 @@ class AdaptiveDifferences(FiniteDifferences):
 
     # --- second derivatives --------------------------------------------------------------------------
 
-    def learn_curvature(self, curvature: Floats, rows: Mask) -> None:
+    @property
+    def curvature(self) -> Array:
+        return self.state.curvature
+
+    def set_curvature(self, curvature: Array, rows: Mask) -> None:
+        rows = self.backend.and_not(rows, self.state.central)  # there, second differences show it
+        if self.backend.any(rows):
+            self._learn_curvature(to_numpy(curvature), rows)
+
+    def _learn_curvature(self, curvature: Floats, rows: Mask) -> None:
         """Keep |f″| along each variable in these rows, where it shows."""
         seen = np.isfinite(curvature) & (curvature > 0) & self._column(rows)
         self.state.curvature = np.where(seen, curvature, self.state.curvature)
 
-    def curvature(self, x: Array, f: Scalar) -> Floats:
+    def curvature_at(self, x: Array, f: Scalar) -> Floats:
         """Return |f″| along each variable; if unknown, that for which the usual intervals are best."""
         curvature = self.state.curvature
         if (known := np.isfinite(curvature)).all():
@@ -179,32 +189,31 @@ class AdaptiveDifferences(FiniteDifferences):
             found = np.where(np.isfinite(second), np.maximum(second, least) / square, found)
         # one side tells of slopes alone, and of few digits not even of those
         unseen = np.isnan(found) & column(rows & (state.resolution == 0))
-        state.curvature = np.where(unseen, self.curvature(x, f), found)
+        state.curvature = np.where(unseen, self.curvature_at(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
-        # over differences that change f by far more than its size there is f″ to be seen, and no slope
-        fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
+        fine = np.isfinite(g)
         error = self._error(x, f, used, used > 0)
-        return self._backend.own(g), self._backend.own(error), self.mask(fine.all(axis=-1))
+        return self.backend.own(g), self.backend.own(error), self.mask(fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where f bends nine times as much over three times the way; at a kink it is three times.
 
         Where it bends by far less than |f″| says, that is forgotten.
         """
-        backend, only = self._backend, self._only(rows)
+        backend, only, value = self.backend, self._only(rows), self.evaluator.value_at
         ahead, back = self.intervals(x, f, True)
         u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
-        # a variable at a bound is looked at from inside the box
-        held = (back == 0) & (ahead != 0) & self._space.contains(to_numpy(x) + 6 * ahead)
+        # along a variable at a bound, the values are taken inside the box
+        held = (back == 0) & (ahead != 0) & self.space.contains(to_numpy(x) + 6 * ahead)
         if held.any():
             u, x = np.where(held, ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))
-            f = self._value(x, only)
+            f = value(x, only)
         second: list[Any] = []
         for way in (u, 3 * u):
-            ends = [self._space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0)]
-            second.append(self._value(ends[0], only) + self._value(ends[1], only) - 2 * f)
+            ends = [self.space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0)]
+            second.append(value(ends[0], only) + value(ends[1], only) - 2 * f)
         least = tuning.RESOLVED * self.noise.eps_f(f)
-        known = backend.scalar((9 * u * u * self.curvature(x, f)).sum(axis=-1))
+        known = backend.scalar((9 * u * u * self.curvature_at(x, f)).sum(axis=-1))
         bends = second[1] >= STRAIGHT * known - least
         forgotten = self._column(backend.and_not(rows, bends))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
@@ -212,4 +221,4 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""
-        return bool(rows) if self._backend.size is None else rows
+        return bool(rows) if self.backend.size is None else rows

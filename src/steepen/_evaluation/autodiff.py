@@ -136,7 +136,7 @@ def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
         point = point_of(points)
         f, back = torch.func.vjp(whole, point)
         if f.shape != point.shape[:-1] or not f.is_floating_point():
-            return f, point  # it is refused, for want of a value
+            return f, point  # not a scalar: refused by the caller
         return fetched(f, back(torch.ones_like(f))[0])
 
     together = both if waits else None

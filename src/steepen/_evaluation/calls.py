@@ -142,7 +142,7 @@ class UserCalls(GradientDifference):
         rows = self._row_count(only)
         shape = (self.n, *tail) if rows is None else (rows, self.n, *tail)
         found = _array(g, name) if is_numpy(self.like) or not hasattr(g, "dtype") else g
-        if rows is None and self.n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
+        if rows is None and self.n == 1 and found.ndim < len(shape):  # a number is accepted, as in SciPy
             found = found.reshape(shape)
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {describe(found)}")
@@ -182,14 +182,14 @@ class Memo:
         self.x, self.value = x, value
 
     def missing(self, x: Array, only: Only) -> Mask:
-        """Say where, of the rows in `only`, the noted point is not x."""
+        """Return where, of the rows in `only`, the noted point is not x."""
         wanted = True if only is None else only
         if self.x is None:
             return wanted & (True if self._backend.size is None else np.ones(len(x), dtype=bool))
         return self._backend.and_not(wanted, self._backend.same(self.x, x))
 
     def keep(self, rows: Rows) -> None:
-        """Go on with these rows of the batch."""
+        """Continue with these rows of the batch."""
         if self.x is not None:
             self.x, self.value = self._backend.take(self.x, rows), self._backend.take(self.value, rows)
 

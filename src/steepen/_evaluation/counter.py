@@ -47,7 +47,7 @@ class EvaluationCounter:
         self.nhev: Whole = 0
         self.timed = self.budget.seconds is not None
         self.counted = self.budget.grads is not None or self.budget.evals is not None
-        self.cut = False  # whether a limit has ever kept the run from something that it wanted to evaluate
+        self.cut = False  # whether a limit has prevented an evaluation
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
 
@@ -101,7 +101,7 @@ class EvaluationCounter:
         return code
 
     def keep(self, rows: Rows) -> None:
-        """Go on with these rows of the batch."""
+        """Continue with these rows of the batch."""
         self.rows = len(rows)
         self.counts = each(lambda count: count[rows], self.counts)
 
@@ -110,6 +110,6 @@ class EvaluationCounter:
         return {"seconds": self.seconds, "counts": self.counts}
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.earlier = saved.take(f"{name}.seconds")
         self.counts = saved.record(f"{name}.counts", Counts())

@@ -1,9 +1,8 @@
 """The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
 
-Every call of something of the user's adds one to the counter of what it is for: `nfev` values, `njev`
-gradients, `nhvp` products H·v, `nhev` Hessians. It is counted as it begins, so a call that raises counts too.
-What is made of other calls is counted as those calls: an H·v by difference is a gradient, a gradient by
-difference is n values (and, being a gradient, one `njev`). In a batch every row has its own counts.
+A call is counted as it begins, so one that raises counts too: `nfev` values, `njev` gradients, `nhvp`
+products H·v, `nhev` Hessians. An H·v by difference is counted as a gradient, a gradient by difference as n
+values and one `njev`. In a batch every row has its own counts.
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ from .._core.saved import Saved
 from .._core.space import Space
 from .._core.state import each
 from .accuracy import AdaptiveGradient
-from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Function, Memo, Only, UserCalls, bound, pair
 from .counter import Cost, EvaluationCounter
-from .finite_differences import Differences, FiniteDifferences
+from .finite_differences import FLOAT64, DifferenceGradient, Differences
 from .hessian import Hessian, source_of
-from .source import FLOAT64, DifferenceGradient, GivenGradient
+from .source import GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
 
@@ -52,16 +50,12 @@ class Evaluator(UserCalls):
         self._fun, self._both = given.value, given.both
         self._jac: Any = given.grad
         self.hessian = Hessian(self, given, products)
-        self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        self.fd: DifferenceGradient | None = None  # the source, where the gradient is made of values
         self.source: GivenGradient = GivenGradient(self, gtol)
         if self._scheme in FD_LIMIT:
             adaptive = adaptive and self._scheme == "2-point" and not differences.asked
-            if adaptive and self.eps <= FLOAT64:
-                self.fd = AdaptiveDifferences(self, self._scheme, differences)
-                self.source = AdaptiveGradient(self, gtol, self.fd)
-            else:
-                self.fd = FiniteDifferences(self, self._scheme, differences)
-                self.source = DifferenceGradient(self, gtol, self.fd)
+            kind = AdaptiveGradient if adaptive and self.eps <= FLOAT64 else DifferenceGradient
+            self.source = self.fd = kind(self, gtol, self._scheme, differences)
         self.memo = Memo(backend)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = backend.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -123,7 +117,7 @@ class Evaluator(UserCalls):
         self.counter.count(only, "njev")
         if self._scheme == "2-point":
             self._recall(x, only, self.value)
-        return self.fd.gradient(x, self.memo.value, only)
+        return self.fd.difference(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, and note ∇f."""
@@ -145,7 +139,7 @@ class Evaluator(UserCalls):
     # --- rows and checkpoints --------------------------------------------------------------------
 
     def keep(self, rows: Rows) -> None:
-        """Go on with these rows of the batch."""
+        """Continue with these rows of the batch."""
         for part in (self.counter, self.memo, self.hessian.memo):
             part.keep(rows)
         if self.fd is not None:
@@ -157,7 +151,7 @@ class Evaluator(UserCalls):
         return {"x": self.memo.x, "value": self.memo.value, **state}
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.memo.x, self.memo.value = saved.take(f"{name}.x"), saved.take(f"{name}.value")
         if self.fd is not None:
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state)

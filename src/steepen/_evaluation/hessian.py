@@ -19,7 +19,7 @@ class Hessian:
     def __init__(self, evaluator: UserCalls, given: Derivatives, source: str):
         self._evaluator, self._backend, self._given = evaluator, evaluator.backend, given
         self.source = source  # of H·v
-        fixed = to_numpy(evaluator.space.fixed(evaluator.like))  # such variables are asked for no derivative
+        fixed = to_numpy(evaluator.space.fixed(evaluator.like))  # no derivatives are needed along these
         self._unfixed: list[int] = np.flatnonzero(~fixed).tolist()
         self.memo = Memo(evaluator.backend)
 
@@ -75,7 +75,7 @@ class Hessian:
         return (matrix + xp.moveaxis(matrix, -1, -2)) / 2
 
     def _given_matrix(self, x: Array, only: Only) -> Any:
-        """Evaluate the H that was given: an array, or in a single run what SciPy has for matrices."""
+        """Evaluate the given H: an array or, in a single run, a sparse matrix or LinearOperator."""
         evaluator, n, missing = self._evaluator, self._evaluator.n, self.memo.missing(x, only)
         if self._backend.any(missing):
             evaluator.counter.count(missing, "nhev")
@@ -99,5 +99,5 @@ def source_of(given: Derivatives, jac: str) -> str:
 
 
 def _is_operator(matrix: Any) -> bool:
-    """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
+    """Return whether this is a SciPy sparse matrix or LinearOperator."""
     return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")

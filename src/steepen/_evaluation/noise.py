@@ -1,8 +1,7 @@
 """The error of a value of f: rounding, noise, or the resolution of quantised values.
 
 Two values screen for noise before ECnoise takes four more, since most functions have none: six values at
-every start are a tenth of what small problems need. On a long line curvature fills the table of differences
-as a kink does; there, noise must persist on a line a hundredth as long, and a kink shrinks with it.
+every start are a tenth of what small problems need.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from .counter import Cost
 from .ecnoise import COUNT, Flags, Floats, ecnoise, is_kink, step_between
 
 DISTINCT = 4  # fewer distinct values on a line are those of a quantised f
-SHORTER, SHORT = 0.01, 0.03  # the length of the shorter line; it tells a kink from noise below SHORT
-PERSISTS = 0.1  # of noise, second differences there are less than this part of σ once in a thousand times
 COARSEST = 0.02  # f is never taken to be quantised more coarsely, relative to its size
 RUNGS = 12  # how often a line is made ten times as long where values stay equal
 COST = Cost(2 + RUNGS + 3)  # of a measurement, at most
@@ -86,7 +83,7 @@ class NoiseModel:
         may lie between two values of a quantised f.
         """
         backend, state, here, scale = self.backend, self.state, np.asarray(f), np.asarray(self.scale(f))
-        line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
+        line = _Line(self, x, here, step)
         asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
         if not asked.any():
             return backend.and_not(rows, rows)
@@ -107,8 +104,10 @@ class NoiseModel:
 class _Line:
     """Changes of f at multiples of a step u from x into the box; u is 0 where there is no room."""
 
-    def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
+    def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Any):
         self._model, self._x, self._f, point = model, x, f, to_numpy(x)
+        self._short = step is None
+        step = tuning.LINE * size_of(point) if self._short else step
         rng: Any = np.random.default_rng(0)
         ahead: Floats = step * rng.uniform(1, 2, point.shape[-1])
         turned = np.where(model.space.contains(point + 6 * ahead), ahead, -ahead)
@@ -116,8 +115,6 @@ class _Line:
         steps = np.where(self.u == 0, np.inf, np.abs(self.u))
         self._conditioning = np.abs(point / steps).max(axis=-1)
         self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
-        # where noise has to persist: on a part of this line, but not below the shortest one
-        self._shorter = np.clip((2 * tuning.LINE * size_of(point) / steps).max(axis=-1), SHORTER, 1.0)
 
     def _change(self, t: Any, rows: Flags) -> Floats:
         model = self._model
@@ -144,12 +141,7 @@ class _Line:
             quantum = np.where(few, step_between(changes, rounding), quantum)
             loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding)
             # on a short line f is straight; on a longer one its own curvature has one sign, too
-            noise = np.where(loud & ~(is_kink(np.array(changes)) & (self._shorter > SHORT)), level, noise)
-        asked = (noise > 0) & (self._shorter <= SHORT)
-        if asked.any():
-            short = [none, *(self._change(t * self._shorter, asked) for t in (1.0, 2.0, 3.0))]
-            second = np.abs(np.diff(short, 2, axis=0)).max(axis=0)
-            noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
+            noise = np.where(loud & ~(self._short & is_kink(np.array(changes))), level, noise)
         if flat:
             bend = 4 * (np.nan_to_num(self._model.state.curvature) * self.u * self.u).sum(axis=-1)
             steep = rows & (np.abs(changes[2]) > 2 * slope + bend + tuning.SCREEN * explained)

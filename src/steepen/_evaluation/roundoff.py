@@ -93,7 +93,7 @@ class _Ground:
         self.unit = _unit(backend, self.size, free)
 
     def screened(self, predicted: Scalar, length: Scalar) -> _Rows:
-        """Return what the last direction says, by what it promised and by its length."""
+        """Return what the last direction shows, by its predicted decrease and its length."""
         context, backend = self.context, self.context.backend
         exact, noise_limit = context.evaluator.source.exact, self.low
         if exact:  # other differences show the stiff directions of a noisy f, and no others
@@ -147,7 +147,7 @@ def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
 
 
 def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
-    """Make the next probe, and see what it promises."""
+    """Make the next probe, and add the decrease that it predicts."""
     context, backend, x = ground.context, ground.context.backend, ground.x
     evaluator, again = context.evaluator, s.turn == 1
     along = backend.select(backend.and_not(s.open, again), backend.ratio(s.step, ground.size), 0.0)

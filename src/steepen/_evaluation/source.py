@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
 from .._core.state import RUNNING, SolverState
-from .._core.status import BY_VALUES, Status
+from .._core.status import Status
 from .calls import UserCalls
 from .counter import Cost
-from .finite_differences import FiniteDifferences
-from .noise import COST as NOISE_COST
-
-MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
-
-FLOAT64 = float(np.finfo(np.float64).eps)
 
 
 class GivenGradient:
@@ -85,66 +77,3 @@ class GivenGradient:
 
     def relax(self, c: SolverState, calm: Mask) -> None:
         """Go back to a cheaper gradient where one would have done."""
-
-
-class DifferenceGradient(GivenGradient):
-    """Differences over intervals that are chosen once."""
-
-    def __init__(self, evaluator: UserCalls, gtol: Any, fd: FiniteDifferences):
-        super().__init__(evaluator, gtol)
-        self.fd: Any = fd
-        self.noise = fd.noise
-
-    @property
-    def exact(self) -> bool:
-        return self.fd.scheme == "cs"
-
-    @property
-    def gradient_eps(self) -> Scalar:
-        eps = self.evaluator.eps
-        return eps if self.exact else self.backend.num.maximum(eps, self.fd.state.resolution) ** (2 / 3)
-
-    @property
-    def coarse(self) -> Mask:
-        return (not self.exact) & ((self.evaluator.eps > FLOAT64) | (self.fd.state.resolution > 0))
-
-    @property
-    def cost_error(self) -> Cost:
-        return Cost(len(self.fd.free) * (2 if self.fd.scheme == "3-point" else 1))
-
-    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, rows: Mask) -> Array:
-        return self.fd.measured_error(x, f, g, noise, rows)
-
-    def reported(self, g: Array) -> Array:
-        # as in SciPy, NaN where a fixed variable had no difference
-        return self.backend.xp.where(self.space.fixed(g), g * float("nan"), g)
-
-    def sentence(self, status: Status) -> str:
-        return BY_VALUES if status is Status.LINE_SEARCH_FAILED else status.sentence
-
-    def recheck(self, c: SolverState) -> Whole:
-        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, look for quantised values; if so, repeat ∇f."""
-        backend, point, code = self.backend, c.point, RUNNING
-        if not self.fd.searches_quantum:
-            return code
-        flat = backend.some((point.g == 0) & ~self.space.fixed(point.x))
-        flat = flat & (point.gnorm <= self.gtol) & (c.status == RUNNING)
-        if backend.any(flat):
-            rows = flat & self._affords(NOISE_COST)
-            code = backend.select(backend.and_not(flat, rows), MAX_EVALUATIONS, RUNNING)
-            if backend.any(rows):
-                rows = self.noise.estimate(point.x, point.f, rows, self.gtol, flat=True)
-            if backend.any(rows):
-                g, error = self.evaluator.grad_and_error(point.x, self._only(rows))
-                point.g = backend.where(rows, g, point.g)
-                point.error = None if point.error is None else backend.where(rows, error, point.error)
-                point.size = backend.norm(point.g)
-                point.gnorm = self.space.residual(point.x, point.g, point.size)
-        return code
-
-    def _only(self, rows: Mask) -> Any:
-        return None if self.backend.size is None else rows
-
-    def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
-        """Return where the budget covers another gradient, and so many values more."""
-        return self.evaluator.counter.affords(self.evaluator.cost_grad.plus(more))

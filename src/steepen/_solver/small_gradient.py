@@ -55,8 +55,12 @@ class SmallGradient:
         return doubt & falls, backend.and_not(doubt, falls) & steep
 
     def doubtful(self, c: SolverState, near: Mask) -> Mask:
-        """Return for which rows, of those within gtol, x of twice the size would change f."""
-        return near & (self._change(c) > DOUBT * self._gtol)
+        """Return for which rows, of those within gtol, x of twice the size would change f, or f is small.
+
+        A small f is doubted from the first step on, until steps no longer lower it: gtol has no unit there.
+        """
+        small = (self._unit(c) != 1.0) & (c.k > 0)
+        return near & ((self._change(c) > DOUBT * self._gtol) | small)
 
     def alarming(self, c: SolverState) -> Mask:
         """Return where the doubt is so large that another step is worth a try, for the first few times."""

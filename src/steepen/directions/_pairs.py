@@ -35,16 +35,13 @@ class Pairs(NamedTuple):
 
     S: Array
     Y: Array
-    R: Array
-    """R⁻¹."""
-    conjugate: Array
-    """1 for the pairs that are mutually conjugate, else 0."""
+    R: Array  # R⁻¹
+    conjugate: Array  # 1 for the pairs that are mutually conjugate, else 0
     D: Array
-    E: Array
-    """1/D."""
+    E: Array  # 1/D
     gamma: Scalar
+    # the pairs added, including those overwritten
     count: Whole  # pyright: ignore[reportIncompatibleMethodOverride]  nobody counts in this tuple
-    """Number of pairs added, including those overwritten."""
 
     @staticmethod
     def start(backend: Backend, x: Array, capacity: int) -> Pairs:
@@ -61,7 +58,6 @@ class Pairs(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of pairs."""
         return int(self.conjugate.shape[-1])
 
     def diagonal(self, backend: Backend) -> Array:
@@ -158,10 +154,9 @@ class Pairs(NamedTuple):
     def _metric(
         self, backend: Backend, s: Array, y: Array, sy: Scalar, useful: Mask
     ) -> tuple[Array, Array, Scalar]:
-        """Return D, 1/D and γ updated with a pair.
+        """Return D, by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989), 1/D and γ.
 
-        D is updated by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989); γ lies between the
-        short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
+        γ lies between the short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
         """
         moved = s * self.E
         short, long = backend.inner((y, self.D * y), (s, moved))
@@ -183,10 +178,7 @@ class Pairs(NamedTuple):
     def _conjugated(
         self, backend: Backend, k: int, s: Array, y: Array, sy: Scalar, useful: Mask, conjugate: Array
     ) -> tuple[Array, Array, Scalar, Array]:
-        """Return the pair made conjugate to the consistent ones, its sᵀy, and which are conjugate to it.
-
-        Where nothing is left of it, the pair is kept unchanged, and the others are dropped.
-        """
+        """Return the pair made conjugate to the consistent ones, its sᵀy, and which are conjugate to it."""
         S, Y = self.S[..., :k, :], self.Y[..., :k, :]
         with_s, with_y = backend.dots(Y, s), backend.dots(S, y)
         apart = with_s - with_y
@@ -197,7 +189,9 @@ class Pairs(NamedTuple):
         enough = (rest > INDEPENDENT * sy) & (
             rest > CURVATURE * backend.root(along, s1) * backend.root(across, y1)
         )
-        if not backend.all(enough):
+        if not backend.all(
+            enough
+        ):  # if nothing is left of it, it is kept unchanged, and the others are dropped
             s1, y1 = backend.where(enough, s1, s), backend.where(enough, y1, y)
             rest = backend.select(enough, rest, sy)
             agree = backend.where(useful, backend.where(enough, agree, agree * 0), conjugate)

@@ -1,7 +1,6 @@
-"""Escape from a start where the gradient vanishes: a direction of negative curvature.
+"""Escape from a start where the gradient vanishes: a direction of negative curvature, by the Lanczos method.
 
-The Lanczos method finds the most negative curvature, for one gradient per iteration. Unlike `_core.lanczos`,
-this one handles batches and budgets, and can be traced by JAX.
+It costs one gradient per iteration. Unlike `_core.lanczos`, it has rows and a budget, and JAX can trace it.
 """
 
 from __future__ import annotations

@@ -49,26 +49,20 @@ class Learnt(NamedTuple):
     pairs: Pairs
     begun: Any
     scale: Scalar
-    x: Array
-    """Of the last point: x, f, ∇f, and ∇f of the one before."""
+    x: Array  # of the last point: x, f, ∇f, and ∇f of the one before
     f: Scalar
     g: Array
     before: Array
-    slope: Scalar
-    """Of the last step: ∇fᵀp and ‖p‖ of the unit step, the fraction of it that was taken, sᵀy."""
+    slope: Scalar  # of the last step: ∇fᵀp and ‖p‖ of the unit step, the fraction of it that was taken, sᵀy
     length: Scalar
     t: Scalar
     sy: Scalar
-    boost: Scalar
-    """Of the next step: its factor at negative curvature, the longest step so far, failed line searches."""
-    longest: Scalar
-    tries: Whole
-    paired: Whole
-    """Number of steps that gave a pair."""
-    way: Array
-    """Descent direction from a start where ∇f vanishes."""
-    factor: Scalar
-    """Of the equivalent CGD step: its length relative to the unit step, α and λ."""
+    boost: Scalar  # of the next step: its factor at negative curvature
+    longest: Scalar  # the longest step so far
+    tries: Whole  # failed line searches
+    paired: Whole  # steps that gave a pair
+    way: Array  # descent direction from a start where ∇f vanishes
+    factor: Scalar  # of the equivalent CGD step: its length relative to the unit step, α and λ
     alpha: Scalar
     lam: Scalar
 
@@ -77,10 +71,8 @@ class _Aim(NamedTuple):
     p: Array
     slope: Scalar
     length: Scalar
-    past: Scalar
-    """The slope along p at the point before."""
-    lost: Mask
-    """Where the metric has become useless and is reset."""
+    past: Scalar  # the slope along p at the point before
+    lost: Mask  # where the metric has become useless and is reset
     open: Mask
 
 
@@ -92,12 +84,8 @@ class CGDAuto(Direction):
     with a diagonal initial metric that adapts to the scales of the variables. In the trace, `lam` and `step`
     are the λ and α of the equivalent CGD step in the previous metric, ignoring bounds.
 
-    Parameters
-    ----------
-    memory : int, optional
-        Maximum number of pairs: 2·memory·n numbers. By default 200, fewer from n = 76 on, 25 from n = 600 on,
-        and fewer again, but at least 10, from n = 400 000 on. Never more than 2n + 8, since further pairs
-        would add no information.
+    `memory` is the maximum number of pairs: 2·memory·n numbers. By default it is 200, fewer from n = 76 on,
+    25 from n = 600 on, and down to 10 from n = 400 000 on; more than 2n + 8 would add no information.
 
     Examples
     --------

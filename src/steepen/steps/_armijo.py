@@ -17,35 +17,20 @@ from .._evaluation.roundoff import noise_of
 from .._tools.check import number, whole
 from ._step import Along, Chosen, Step
 
-LEVEL = 10.0
-"""Values of f that differ by no more than this many roundings, or this many times its noise, are "level"."""
-
-FLATTER = 0.9
-"""Among level points, a step is accepted if it reduces the slope to this fraction."""
-
-SUSPECT, WARY = 1e-6, 4e-6
-"""An increase of less than this fraction of f, where the predicted decrease is no larger, may be noise.
-Noise of 1e-6 in both values hides the decrease of a unit step whose slope predicts WARY."""
-
-FURTHEST, APART, LOOKS = 30.0, 0.25, 4
-"""With finite-difference gradients, a step is retried at most FURTHEST times as long or as short, if the
-interpolating parabola has its minimum there, more than APART from the step; at most LOOKS times."""
-
-FORGIVEN = 2.0
-"""f may increase by this many times the estimated error of a value."""
-
-DOUBTS = 4
-"""After this many trials that noise may have corrupted, the noise is estimated."""
-
-PROBED = 1e-6
-"""A curvature estimate cuts a step to no less than this fraction; noise may make it far too large."""
+LEVEL = 10.0  # values that differ by no more than this many roundings, or noise levels, are "level"
+FLATTER = 0.9  # among level points, a step is accepted if it reduces the slope to this fraction
+SUSPECT, WARY = 1e-6, 4e-6  # changes and predicted decreases of less than this fraction of f may be noise
+FURTHEST, APART, LOOKS = 30.0, 0.25, 4  # by how much a step is lengthened or cut (see `_further`), how often
+FORGIVEN = 2.0  # f may increase by this many times the estimated error of a value
+DOUBTS = 4  # after this many trials that noise may have corrupted, the noise is estimated
+PROBED = (
+    1e-6  # a curvature estimate cuts a step to no less than this fraction; noise may make it far too large
+)
 
 
 class _Search(NamedTuple):
-    """The state of a line search: number of trials, the next α, the values known at the last one."""
-
-    trial: Whole
-    t: Scalar
+    trial: Whole  # the number of trials
+    t: Scalar  # the next α; f, ∇f and the noise of f are those known at the last one
     f: Scalar
     g: Array
     noise: Scalar
@@ -119,7 +104,6 @@ class Armijo(Step):
         whole("trials", self.trials, 1)
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Backtrack from the first trial."""
         backend = context.backend
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
         longer = backend.num.minimum(self.longest, self.grow * backend.select(known, along.last, 1.0))
@@ -193,16 +177,14 @@ class Armijo(Step):
         return backend.when(rows, probe, t)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
-        """While the interpolating parabola has its minimum far from the step, try it: f is cheaper than ∇f.
-
-        A step that was cut is not lengthened again.
-        """
+        """Try the minimum of the interpolating parabola while it is far from the step; f is cheap here."""
         backend, evaluator, f = context.backend, context.evaluator, along.f
         rows, uncut, tried = s.accepted, s.t == first, s.accepted & False
         for _ in range(LOOKS):
             _, _, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
             best = backend.ratio(-fall, 2 * (s.f - f - fall))
             part = backend.num.clip(backend.select(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
+            # a step that was cut is not lengthened again
             far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
             far = far & (abs(fall) > LEVEL * evaluator.source.eps_f(f))
             far = far & context.affords(evaluator.cost_value)

@@ -68,13 +68,9 @@ class Step:
     True
     """
 
-    searches = True
-    """Whether the rule evaluates f at the new point, and may find no step."""
-    wait = True
-    """Whether a line search finishes within one iteration."""
-
-    returns_gradient = False
-    """Whether the g of a step is ∇f at the new point, known or not, where the evaluator's values bring it."""
+    searches = True  # the rule evaluates f at the new point, and may find no step
+    wait = True  # a line search finishes within one iteration
+    returns_gradient = False  # the g of a step is ∇f at the new point, where the evaluator's values bring it
 
     @property
     def constant(self) -> Scalar | None:
@@ -114,11 +110,9 @@ class Fixed(Step):
 
     @property
     def constant(self) -> Scalar | None:
-        """The α of every iteration, where it is always the same."""
         return self.schedule.value if isinstance(self.schedule, Constant) else None
 
     def prepare(self, total: int | None, rows: int | None) -> Step:
-        """Fit the schedule to the run."""
         schedule = as_schedule(self.schedule, "step", rows).fit(total)
         if isinstance(schedule, ByCurvature):
             raise ValueError(f"step: {schedule!r} is a schedule for lam only")
@@ -130,7 +124,6 @@ class Fixed(Step):
         return Fixed(schedule)
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Return the schedule's α_k."""
         alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
         if isinstance(along.k, int) and not np.all(alpha > 0):  # what is traced has no value yet
             raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
@@ -159,15 +152,12 @@ class Quadratic(Step):
         number("fallback", self.fallback, "a positive number", above=0)
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return the cost of one H·v."""
         return evaluator.hessian.cost_product
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return the source of H·v."""
         return evaluator.hessian.source
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Return −∇fᵀp/pᵀHp."""
         backend = context.backend
         bend = backend.dot(along.p, context.evaluator.hessian.product(along.x, along.p, along.g))
         convex = bend > 0
