@@ -190,9 +190,9 @@ FAULTS: tuple[Fault, ...] = (
           "    max_gnorm: Scalar = field(default=0.0, metadata=TRANSIENT)\n",
           "A resumed run knows the largest gradient it has seen, for gtol_rel."),
     Fault("_solver/interrupt.py",
-          "        interrupt.pressed = True\n"
+          "        interrupt.set()\n"
           "        signal.signal(signal.SIGINT, signal.default_int_handler)\n",
-          "        interrupt.pressed = True\n", "The second Ctrl-C stops at once."),
+          "        interrupt.set()\n", "The second Ctrl-C stops at once."),
     *within("_solver/eager.py",
         ('memory = each(lambda a: np.array(host(a), order="K"), c.memory)', "memory = c.memory",
          "A run that is cut within an iteration goes on from the matrix as it was."),

@@ -40,10 +40,7 @@ def check_gate(gate: Any) -> None:
 
 
 def opening(gap: Any, validation: Any, gate: tuple[float, float], xp: Any) -> Any:
-    """Return how far the gate of GapSAM is open, from 0 to 1: by gap over validation loss.
-
-    A validation loss of 0 or below is one without a floor at 0, of which there is no such part: all of 1.
-    """
+    """Return how far GapSAM's gate is open, 0 to 1, by gap over validation loss; 1 if that loss is ≤ 0."""
     least, most = gate
     part = ((gap / validation - least) / (most - least)).clip(0, 1)
     return xp.where(validation > 0, part, xp.ones_like(part))
@@ -63,8 +60,5 @@ def gain_factor(rise: Any, rise_square: Any, target: Any, weight: float, xp: Any
 
 
 def new_weights(total_steps: int) -> tuple[float, float]:
-    """Return the weight of a new value in GapSAM's means of rises, and in that of the training loss.
-
-    A short run has no time for long means. The training loss is no older than the validation loss.
-    """
+    """Return the weight of a new value in GapSAM's mean of rises, and in its mean of the training loss."""
     return max(NEW, 10 / total_steps), min(max(NEW, 60 / total_steps), NEW_VALIDATION)

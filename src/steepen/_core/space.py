@@ -153,11 +153,7 @@ class Box(Everywhere):
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return −G·∇f; held variables stay, and those that would leave the box move to their bounds.
-
-        The other variables are then computed for the actual end points of those: a path bent at a bound
-        would take them elsewhere.
-        """
+        # the others are computed for where those end: a path bent at a bound would take them elsewhere
         backend, where = self._backend, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none, low, high = self._xp.zeros_like(free), self._low - x, self._high - x
@@ -174,9 +170,8 @@ class Box(Everywhere):
         return backend.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
     def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
-        """Return the forward and backward intervals of a difference.
+        """Return |h| both ways if `both` and the box allows it, else `near` one way, reversed if necessary.
 
-        They are |h| both ways if `both` and the box allows it; else `near` one way, reversed if necessary.
         In a box too narrow for either, the interval is a fraction of the width, since f may be curved in it.
         """
         assert self.limits is not None
@@ -216,10 +211,10 @@ def without(
     backend: Backend,
     target: Array | None = None,
 ) -> Array:
-    """Return the product of v with the inverse of the free block of G⁻¹.
+    """Return G·(v − z), with z in the held variables such that their result is zero, or `target`.
 
-    That is G·(v − z), with z in the held variables such that their result is zero, or `target`; z is
-    computed by conjugate gradients, preconditioned with the diagonal of G.
+    For zero, that is the product of v with the inverse of the free block of G⁻¹. z is computed by conjugate
+    gradients, preconditioned with the diagonal of G.
     """
     whole = product(v)
     if not backend.any(backend.some(held)):

@@ -57,10 +57,9 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
-        """Record the state at the top of an iteration, unless a limit has already influenced it.
+        """Record the state at the top of an iteration, unless the budget has cut an evaluation before it.
 
-        A run that skipped an evaluation for lack of budget differs from there on: with a larger budget, it
-        resumes from before that point. Rows of a batch are never resumed under different limits.
+        With a larger budget, a run resumes from before that point; rows of a batch keep their limits.
         """
         if self._state is not None and loop.counter.cut and loop.backend.size is None:
             return

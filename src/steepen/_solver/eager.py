@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
+from threading import Event
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from .._core.status import Status
 from .._evaluation.counter import Cost, OutOfTime
 from .._evaluation.evaluator import Context
 from .gradient_check import refuse_cut_graph
-from .interrupt import InterruptFlag, defer_sigint
+from .interrupt import defer_sigint
 from .iteration import Iteration
 from .problem import Settings
 from .recorder import COLUMNS, Recorder, entry
@@ -27,10 +28,7 @@ class Over(Exception):
 
 
 class Loop:
-    """Iterations, one after the other, until every row has ended.
-
-    Rows that have a status are retired after each part of an iteration; `Over` is raised when none is left.
-    """
+    """Iterations until every row has ended; rows with a status are retired after each part of one."""
 
     def __init__(
         self,
@@ -65,11 +63,11 @@ class Loop:
             self._cut(Status.FAILED)
             raise
 
-    def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
+    def _iterate(self, c: SolverState, interrupt: Event) -> None:
         counter, recorder, run, timed = self.counter, self.recorder, self.iteration, self.counter.timed
         while True:
             c.spent = (counter.nfev, counter.njev, counter.nhvp)
-            if interrupt.pressed:
+            if interrupt.is_set():
                 raise KeyboardInterrupt
             for watch in self.watchers:
                 watch(self)

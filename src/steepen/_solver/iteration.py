@@ -320,10 +320,7 @@ class Iteration:
         c.stalled = backend.and_not(c.stalled, rows)
 
     def _restart(self, c: SolverState, stuck: Mask, near: Mask) -> None:
-        """Stay here for this iteration where the direction has something else to propose; else end.
-
-        Rows `near` are within gtol, and end as CONVERGED unless f is steep there.
-        """
+        """Stay here for an iteration where the direction can restart; else end (rows `near`: by gtol)."""
         backend, context, point, next_point = self.backend, self.context, c.point, c.next_point
         stuck = stuck & (c.status == RUNNING)
         if self.direction.restarts:

@@ -115,10 +115,7 @@ class Single:
         return self.root(self.dot(v, v), v)
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
-        """Return the Euclidean norm of a vector whose inner product with itself is known.
-
-        A traced program looks only at a `wild` vector again where its square has overflowed or vanished.
-        """
+        """Return ‖v‖ from its square; traced programs handle over- and underflow of `wild` vectors only."""
         return _root(square, v)
 
     def times(self, s: Scalar, v: Array) -> Array:
