@@ -104,7 +104,7 @@ class Loop:
     # --- what a host adds ------------------------------------------------------------------------------
 
     def _refuse_cut_graphs(self, c: SolverState) -> None:
-        """Find out whether a start where ∇f = 0 is one, or f a function that autodiff cannot follow."""
+        """Where autodiff returns ∇f = 0 at the start, refuse a function that it cannot follow."""
         if not self.evaluator.differentiates:
             return
         backend, size, evaluator = self.backend, self.backend.norm, self.evaluator
@@ -137,7 +137,7 @@ class Loop:
     # --- checkpoints -----------------------------------------------------------------------------------
 
     def parts(self) -> dict[str, Any]:
-        """Return what has state, by name."""
+        """Return the parts that have state, by name."""
         return {"run": self, "counter": self.counter, "evaluator": self.evaluator}
 
     def state(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Loop:
         return {"state": state, "rows": self.context.rows, "ended": ended}
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         c, rows = self.solver_state, saved.take(f"{name}.rows")
         self.context.rows, self.counter.rows = rows, self.backend.size if rows is None else len(rows)
         x = c.point.x
@@ -174,7 +174,7 @@ class Loop:
             self._end(c, self._everyone(Status.MAX_SECONDS))
 
     def _cut(self, status: Status) -> None:
-        """End everything at once, wherever the iteration stands."""
+        """End all rows immediately, at any point of an iteration."""
         c = self.solver_state
         if self.backend.size is None and self.ended:
             return  # it had just ended by itself
@@ -185,13 +185,13 @@ class Loop:
             self._end(c, self.backend.select(c.status == RUNNING, self._everyone(status), c.status))
 
     def _end(self, c: SolverState, code: Whole) -> None:
-        """End the rows that have a status here and now."""
+        """Give rows a status, and retire them."""
         if self.backend.any(code != RUNNING):
             c.status = self.iteration.mark_artificial(c, code)
             self._retire_ended(c)
 
     def _retire_ended(self, c: SolverState) -> None:
-        """Take the rows that have a status out of the state."""
+        """Remove the rows that have a status from the state."""
         backend, context, code = self.backend, self.context, c.status
         if not backend.any(code != RUNNING):
             c.status = RUNNING

@@ -1,4 +1,4 @@
-"""Does ‖∇f‖ ≤ gtol say that x is at a minimum? Where x is large, or f small, it may say more of their units.
+"""Does ‖∇f‖ ≤ gtol mean that x is near a minimum? Where x is large or f small, it may only reflect units.
 
 A gradient within gtol is doubted where, by the slope, a change of x by its own size would change f by much.
 """
@@ -27,7 +27,7 @@ ENOUGH, DOUBTS = 1e-9, 3
 
 
 class SmallGradient:
-    """What a gradient within gtol means."""
+    """Judges gradients within gtol."""
 
     def __init__(self, context: Context, settings: Settings):
         self._backend, self._space, self._source = context.backend, context.space, context.evaluator.source

@@ -1,4 +1,4 @@
-"""The backend of a batch: a scalar is a NumPy array with one value a row; masks in place of branches."""
+"""The backend of a batch: a scalar is a NumPy array, one value per row; masks in place of branches."""
 
 from __future__ import annotations
 
