@@ -59,7 +59,7 @@ class Iteration:
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
-        self._counted, self._bounded = self.counter.counted, self.space.bounded
+        self._counted = self.counter.counted
         self.source, self.small_gradient = self.evaluator.source, SmallGradient(context, settings)
         self._iters: Any = inf if self.counter.budget.iters is None else self.counter.budget.iters
 
@@ -140,7 +140,7 @@ class Iteration:
             return c
         g = point.g
         point.size = size = backend.norm(g, point.size)
-        point.gnorm = gnorm = self.space.residual(point.x, g, size) if self._bounded else size
+        point.gnorm = gnorm = self.space.residual(point.x, g, size)
         if c.status is not RUNNING:
             point.gnorm = gnorm = backend.select(point.known, gnorm, NAN)
         least = self._gtol
@@ -174,9 +174,7 @@ class Iteration:
         c.live = live = None if c.status is RUNNING and c.stalled is False else self._live(c)
         if not (live is None or backend.any(live)):
             return
-        free_gradient, size = g, point.size
-        if self._bounded:
-            free_gradient, size = space.descent(x, g, size)
+        free_gradient, size = space.descent(x, g, point.size)
         c.p, c.free_gradient, c.size, c.slope = None, free_gradient, size, -size * size
         if self._steepest or not backend.any(c.active):
             step_info.lam, step_info.guarded = 0.0, False
@@ -188,7 +186,7 @@ class Iteration:
         lam = context.live(direction.coefficient(c.k))
         active = c.active if live is None else c.active & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
-        p = space.inward(x, g, p) if self._bounded else p
+        p = space.inward(x, g, p)
         found = guarded(backend, c.active, free_gradient, size, p, trusted, not self._penalised)
         c.p, c.slope, used, step_info.guarded, vanished = found
         step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
@@ -221,7 +219,7 @@ class Iteration:
         alpha = step_info.alpha
         to = backend.times(-alpha, c.free_gradient) if p is None else backend.times(alpha, p)
         to += x
-        next_point.x = self.space.project(to) if self._bounded else to
+        next_point.x = self.space.project(to)
         if self._moves:
             step_info.moved = backend.norm(next_point.x - x)
         if not backend.all(alpha * reach < self._far):
