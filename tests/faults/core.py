@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
         ("self.xp.asarray(s[:, None], dtype=like.dtype, device", "self.xp.asarray(s[:, None], device",
          "A batch of float32 asks for float32 points only.")),
     *within("_core/backends/single.py",
-        ("return float(cast(float, s)) * v", "return cast(float, s) * v",
+        ("return float(s) * v", "return s * v",
          "A float32 run asks for float32 points only, whatever a schedule gives."),
         ("else float(norm(v)[0])", "else math.sqrt(square)",
          "A gradient of 1e-200 is not zero, and one of 1e200 not infinite.")),

@@ -147,7 +147,7 @@ class Iteration:
         if self.relative:
             c.max_gnorm = backend.select(gnorm > c.max_gnorm, gnorm, c.max_gnorm)
             least = backend.num.maximum(least, self.tolerances.rel * c.max_gnorm)
-        if not backend.all(backend.num.isfinite(size)) or backend.any(gnorm <= least):
+        if not backend.all(size < inf) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
             stalled = stalled & (c.status == RUNNING)

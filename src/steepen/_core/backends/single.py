@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,13 +118,13 @@ class Single:
         """Return ‖v‖ from its square; traced programs handle over- and underflow of `wild` vectors only."""
         return _root(square, v)
 
-    def times(self, s: Scalar, v: Array) -> Array:
+    def times(self, s: Any, v: Array) -> Array:
         """Return a vector times the scalar of its row."""
-        return float(cast(float, s)) * v  # a NumPy scalar would turn float32 into float64
+        return float(s) * v  # a NumPy scalar would turn float32 into float64
 
-    def scaled(self, s: Scalar, v: Array) -> Array:
+    def scaled(self, s: Any, v: Array) -> Array:
         """Return the same, in place where the library can; v may be overwritten."""
-        v *= float(cast(float, s))
+        v *= float(s)
         return v
 
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
@@ -313,7 +313,7 @@ def _short_norm(v: Any, near: Any = None) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return _root(square, v)
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _finite(v: Any, length: Any = None) -> bool:
@@ -325,7 +325,8 @@ def _long_dot(a: Any, b: Any) -> float:
 
 
 def _long_norm(v: Any, near: Any = None) -> float:
-    return _root(float(v.dot(v)), v)
+    square = float(v.dot(v))
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:
