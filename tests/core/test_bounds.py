@@ -12,7 +12,7 @@ from scipy.optimize import Bounds
 
 import steepen as st
 from steepen import Status, schedules, steps
-from steepen._core.space import limits_of
+from steepen._core.space import limits_of, rounded
 
 from ..calls import same
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
@@ -171,6 +171,7 @@ def test_float32_stays_in_the_box_of_float32(method):
     nearest = high.astype(np.float32)
     below = np.nextafter(nearest, np.float32(-1))
     np.testing.assert_array_equal(res.x, np.where(nearest.astype(float) > high, below, nearest))
+    assert (rounded(-high, -low, np.float32)[0] >= -high).all()  # from below, too
 
 
 OPEN = [(-INF, 0.8), (-1, INF)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 import steepen as st
 from steepen import Status
 from steepen._core.backends import backend_for
-from steepen._core.space import Box
+from steepen._core.space import space_of
 
 from ..objectives import METHODS
 
@@ -40,7 +40,7 @@ STARTS = np.array([[3.0, 4.0], [1.45, 0.45], [1.0, 1.0], [-20.0, 7.0]])
 def test_a_difference_fits_its_box_and_has_a_length(low, width, place, h, sign, both: bool):
     high = max(low + width, float(np.nextafter(low, np.inf)))  # at least one float apart
     x = np.array([min(max(low + place * (high - low), low), high)])
-    box = Box(np.array([low]), np.array([high]), x, backend_for(x))
+    box = space_of([(low, high)], x, backend_for(x))
     ahead, back = box.differences(x, np.array([sign * h]), np.array([sign * h / 3]), both)
     up, down = high - x, x - low
     assert ahead != 0

@@ -29,15 +29,41 @@ def problem_of(
     fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None = None
 ) -> Problem:
     """Return the problem for the eager engine; `workers` evaluates the points of a finite difference."""
-    jac, hvp, hess, differences = derivatives_of(
-        fun, x, *(given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
-    )
-    if workers is not None:
-        differences = replace(differences, workers=workers)
-        _check_differences(differences, tuple(x.shape))
+    if not callable(fun):
+        raise TypeError(f"fun: expected a callable, got {fun!r}")
+    jac, hvp, hessp, hess = (given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
+    differences = replace(jac if isinstance(jac, Differences) else Differences(jac), workers=workers)
+    _check_differences(differences, tuple(x.shape))
+    if hvp is not None and hessp is not None:
+        raise ValueError("hessp: give either hvp or hessp, not both")
+    hvp = hessp if hvp is None else hvp
+    for name, value in (("hvp", hvp), ("hess", hess)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name}: expected a callable, got {value!r}")
+    jac = _gradient_of(fun, x, differences.jac)
+    if differences.jac in (None, False) and callable(jac):
+        hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
+        hess = getattr(fun, "hess", None) if hess is None else hess
     if jac in ("2-point", "3-point") and is_numpy(x):
         x = x.astype(np.float64, copy=False)  # differences need its digits
     return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
+
+
+def _gradient_of(fun: Any, x: Array, jac: Any) -> Any:
+    """Return the gradient as given, or fun's own, or how to compute it."""
+    library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
+    if jac is None or jac is False:
+        grad = getattr(fun, "grad", None)
+        return grad if callable(grad) else "2-point" if library == "numpy" else library
+    if isinstance(jac, str):
+        if jac not in (*FD_LIMIT, *AUTODIFF):
+            names = ", ".join(map(repr, (*FD_LIMIT, *AUTODIFF)))
+            raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
+        if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
+            raise ValueError(f"jac: {jac!r} does not support {library} arrays such as x0")
+    elif jac is not True and not callable(jac):
+        raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
+    return jac
 
 
 def tuple_of(args: Any) -> tuple[Any, ...]:
@@ -165,8 +191,7 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
     tol, gtol = given.get("tol"), given.get("gtol")
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
-    gtol = tol if gtol is None else gtol
-    assumed = gtol is None
+    assumed, gtol = tol is None and gtol is None, tol if gtol is None else gtol
     if gtol is None:
         gtol = 1e-5 if "64" in str(dtype) else 1e-3
     ftol, xtol, gtol_rel = (given.get(name, 0.0) for name in ("ftol", "xtol", "gtol_rel"))
@@ -174,38 +199,6 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
         number(name, value, "a number, 0 or more", least=0)
     bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
-
-
-def derivatives_of(
-    fun: Any, x: Array, jac: Any, hvp: Any, hessp: Any, hess: Any
-) -> tuple[Any, Any, Any, Differences]:
-    """Return the gradient, H·v, H and the finite-difference settings, from the arguments or from fun."""
-    if not callable(fun):
-        raise TypeError(f"fun: expected a callable, got {fun!r}")
-    differences = jac if isinstance(jac, Differences) else Differences(jac)
-    jac = differences.jac
-    _check_differences(differences, tuple(x.shape))
-    if hvp is not None and hessp is not None:
-        raise ValueError("hessp: give either hvp or hessp, not both")
-    hvp = hessp if hvp is None else hvp
-    for name, value in (("hvp", hvp), ("hess", hess)):
-        if value is not None and not callable(value):
-            raise TypeError(f"{name}: expected a callable, got {value!r}")
-    if jac is None or jac is False:
-        jac = _default_gradient(fun, x)
-        if callable(jac):
-            hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
-            hess = getattr(fun, "hess", None) if hess is None else hess
-    elif isinstance(jac, str):
-        if jac not in (*FD_LIMIT, *AUTODIFF):
-            names = ", ".join(map(repr, (*FD_LIMIT, *AUTODIFF)))
-            raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
-        library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
-        if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
-            raise ValueError(f"jac: {jac!r} does not support {library} arrays such as x0")
-    elif jac is not True and not callable(jac):
-        raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return jac, hvp, hess, differences
 
 
 def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
@@ -218,12 +211,3 @@ def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
     for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
         if steps is not None and steps.shape not in ((), (1,), (n,)):
             raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
-
-
-def _default_gradient(fun: Any, x: Array) -> Any:
-    grad = getattr(fun, "grad", None)
-    if callable(grad):
-        return grad
-    if is_numpy(x):
-        return "2-point"
-    return "torch" if _is_tensor(x) else "jax"

@@ -26,10 +26,7 @@ ARGUMENTS = ("options", "jac", "hess", "hessp", "bounds", "callback")
 
 
 def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Return the keywords of the equivalent call without `options`.
-
-    An option also passed as an argument is an error, but the option `gtol` overrides `tol`, as in SciPy.
-    """
+    """Return the keywords of the call without `options`; the option `gtol` overrides `tol`, as in SciPy."""
     left = _checked(options, set(DEFAULTS) - set(ARGUMENTS))
     explicit: dict[str, Any] = {
         name: value for name, value in given.items() if name != "options" and value is not DEFAULTS[name]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 """A vector `(n,)`, a batch `(B, n)`, or a matrix for each row.
 
-It may be torch's or JAX's; the type is NumPy's, so that what it can do, and what it is not, is checked.
+It may belong to torch or JAX; with NumPy's type, its use can be checked.
 """
 
 Scalar: TypeAlias = float | NDArray[np.float64]
@@ -21,7 +21,7 @@ Whole: TypeAlias = int | NDArray[np.int64]
 """The same for whole numbers."""
 
 Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
-"""The same for what holds or does not."""
+"""The same for conditions."""
 
 MaybeArray: TypeAlias = Any
 """An Array, or None where it is not known."""
@@ -39,18 +39,18 @@ def is_numpy(v: Any) -> bool:
 
 def namespace(a: Any) -> Any:
     """Return the array namespace of `a`: that of its library, and NumPy for a Python number."""
-    if isinstance(a, np.ndarray | float | int):  # at once: it is asked for on every step
+    if isinstance(a, np.ndarray | float | int):  # the common case first: this runs in every step
         return np
     return array_api_compat.array_namespace(a)
 
 
 def device(a: Any) -> Any:
-    """Return the device that an array lies on; None where it is traced, and lies nowhere."""
+    """Return the device of an array; None for a traced one."""
     return getattr(a, "device", None)
 
 
 def identity(x: Array) -> Array:
-    """Return the identity matrix for vectors such as x, where they are."""
+    """Return the identity matrix of the size, dtype and device of x."""
     return namespace(x).eye(int(x.shape[-1]), dtype=x.dtype, device=device(x))
 
 
@@ -58,7 +58,7 @@ def norm(v: Array) -> Array:
     """Return the Euclidean norm over the last axis, kept as an axis, and safe from overflow."""
     xp = namespace(v)
     size = xp.max(xp.abs(v), axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # inf/inf: the norm is then NaN, and is found not to be finite
+    with np.errstate(invalid="ignore"):  # inf/inf: the norm is then NaN, which is not finite either
         unit = v / xp.where(size > 0, size, xp.ones_like(size))
         return size * xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
 
@@ -71,7 +71,7 @@ def adopt(like: Array, v: Any) -> Array:
 
 
 def to_numpy(v: Any) -> NDArray[Any]:
-    """Bring an array of any library to NumPy on the host."""
+    """Return an array of any library as NumPy's, on the host."""
     if is_numpy(v):
         return v
     if array_api_compat.is_torch_array(v):

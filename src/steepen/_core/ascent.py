@@ -1,4 +1,4 @@
-"""Formulas of an ascent step in training, on numbers of torch or JAX: how long it is, and how it is weighed.
+"""Formulas of the ascent step in training, for torch and JAX: its length, and its weight.
 
 With g the gradient at the weights x and g⁺ the one at x + c·g, training steps by g⁺ or by g + ν(g⁺ − g).
 """
@@ -10,10 +10,10 @@ from typing import Any, cast
 ACCURATE = {"float64": 1e-6, "float32": 1e-3, "float16": 4e-3, "bfloat16": 1e-2}
 """The length ‖s‖/‖x‖ of an ascent step at which a difference is accurate, by the precision of the passes."""
 
-LONGEST = 0.1  # of ‖x‖: a large gradient must not throw the weights
+LONGEST = 0.1  # of ‖x‖: a large gradient must not move the weights far
 SMOOTHING = 0.1  # the weight of a new value in the mean of ‖g⁺ − g‖/‖g‖ that `ratio` goes by
 GATE = (0.2, 0.3)  # gap over validation loss where the ascent step begins, and from where on it is whole
-RATE, FALL = 0.03, 4.0  # how fast the gain is learnt: at most so much up a step, and times this down
+RATE, FALL = 0.03, 4.0  # how fast the gain adapts: at most RATE upwards per step, FALL times that downwards
 GAIN = (0.02, 100.0)  # its limits
 NEW, NEW_VALIDATION, NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value in running means, at least
 FIRST = 1 / 3  # of the run before the first ascent step
@@ -40,10 +40,7 @@ def check_gate(gate: Any) -> None:
 
 
 def opening(gap: Any, validation: Any, gate: tuple[float, float], xp: Any) -> Any:
-    """Return how far the gate of GapSAM is open, from 0 to 1: by gap over validation loss.
-
-    With a validation loss of 0 or below, the loss has no floor at 0, and the gate is open.
-    """
+    """Return how far GapSAM's gate is open, 0 to 1, by gap over validation loss; 1 if that loss is ≤ 0."""
     least, most = gate
     part = ((gap / validation - least) / (most - least)).clip(0, 1)
     return xp.where(validation <= 0, xp.ones_like(part), part)
@@ -56,15 +53,12 @@ def gap_length(target: Any, gain: Any, gnorm: Any, square: Any, xnorm: Any, xp: 
 
 
 def gain_factor(rise: Any, rise_square: Any, target: Any, weight: float, xp: Any) -> Any:
-    """Return what to multiply the gain by, from means; rises below their noise teach nothing."""
+    """Return what to multiply the gain by, from means; rises below their noise are ignored."""
     error = (weight / 2 * (rise_square - rise * rise)) ** 0.5  # NaN by rounding: no noise
     move = ((target - rise) / xp.fmax(target, error)).clip(-FALL, 1)
     return xp.exp(RATE * xp.nan_to_num(move, nan=0.0))
 
 
 def new_weights(total_steps: int) -> tuple[float, float]:
-    """Return the weight of a new value in GapSAM's means of rises, and in that of the training loss.
-
-    A short run has no time for long means. The training loss is no older than the validation loss.
-    """
+    """Return the weight of a new value in GapSAM's mean of rises, and in its mean of the training loss."""
     return max(NEW, 10 / total_steps), min(max(NEW, 60 / total_steps), NEW_VALIDATION)

@@ -1,4 +1,4 @@
-"""Whether a run has ended, and how, from what is known at a point; pure, so that every driver can ask."""
+"""Convergence tests: pure functions from a point and the tolerances to a status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .state import RUNNING, Point, StepInfo
 from .status import Status
 
 BOTTOM = -1e-8
-"""f is unbounded below if it falls under this part of the largest number."""
+"""f counts as unbounded below this multiple of the largest number of its dtype."""
 
 CONVERGED, FTOL, XTOL, RELATIVE = map(int, (Status.CONVERGED, Status.FTOL, Status.XTOL, Status.RELATIVE))
 UNBOUNDED, NONFINITE_VALUE, NONFINITE_GRADIENT = map(
@@ -34,12 +34,12 @@ class Tolerances:
 
 
 def asked(tolerance: Any) -> bool:
-    """Return whether a tolerance is on: 0 is off, and one that is traced is on."""
+    """Return whether a tolerance is on: 0 is off, a traced one is on."""
     return not (isinstance(tolerance, float) and tolerance == 0.0)
 
 
 def status_of_step(backend: Backend, point: Point, last: StepInfo, tolerances: Tolerances) -> Whole:
-    """Return the status that f at a point, and the step that led there, give a run."""
+    """Return the status that follows from f at a point and the step that led there."""
     num, select, f = backend.num, backend.select, point.f
     code: Any = RUNNING
     if asked(tolerances.x):
@@ -54,7 +54,7 @@ def status_of_step(backend: Backend, point: Point, last: StepInfo, tolerances: T
 
 
 def status_of_gradient(backend: Backend, point: Point, tolerances: Tolerances, top: Scalar = 0.0) -> Whole:
-    """Return the status that ∇f at a point gives a run; `top` is the largest norm that it has seen."""
+    """Return the status that follows from ∇f at a point; `top` is the largest norm so far."""
     near = point.gnorm <= tolerances.rel * top if asked(tolerances.rel) else False
     code = backend.select(point.gnorm <= tolerances.g, CONVERGED, backend.select(near, RELATIVE, RUNNING))
     return backend.select(backend.num.isfinite(point.size), code, NONFINITE_GRADIENT)

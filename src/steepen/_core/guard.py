@@ -21,10 +21,9 @@ Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
 def guarded(
     backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False, rare: bool = False
 ) -> Guarded:
-    """Return p where it is on and descends f, whose gradient is g of this size; −∇f elsewhere.
+    """Return p where it is on and descends f (g is ∇f, `size` its norm) with a finite slope, else −∇f.
 
-    Where p is `trusted`, the gradient vanishes and any lower point will do. The guard also fires where ∇fᵀp
-    is not finite. Where it is `rare` for it to fire, that may be deferred.
+    At a `trusted` p the gradient vanishes, and any slope will do; a guard that is `rare` may be deferred.
     """
     slope = backend.dot(g, p)
     # a short direction has a small slope: where none is, p needs no closer look

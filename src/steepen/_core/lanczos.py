@@ -29,9 +29,9 @@ def lanczos(
 ) -> Eigenvalue:
     """Run Lanczos' iteration (1950) from a vector of NumPy or torch, with full reorthogonalisation.
 
-    ARPACK (SciPy's eigsh) wants two dimensions and a matrix that is not zero, on the host; this holds from
-    one on, for zero, and on a device. It stops where the residual is below `tol` of the value, or lost in
-    rounding by `eps`.
+    ARPACK (SciPy's eigsh) wants two dimensions and a matrix that is not zero, on the host; this works from
+    one on, for zero, and on a device. It stops when the residual is below `tol` times the value, or is
+    rounding error by `eps`.
     """
     basis: list[Any] = [start / norm(start)]
     diagonal: list[float] = []

@@ -22,10 +22,7 @@ LEAST, MOST = 1e-290, 1e290
 
 
 def update(matrix: Array, a: Array, b: Array, backend: Backend, *, product_form: bool) -> Array:
-    """Return M with M·b = a; the pair is skipped, row by row, where its curvature is not positive.
-
-    The matrix that was given is used up.
-    """
+    """Return M with M·b = a, in place; rows where the curvature of the pair is not positive are skipped."""
     rho, most = backend.dot(a, b), backend.at_most(MOST)
     useful = (rho > CURVATURE * backend.norm(a) * backend.norm(b)) & (rho > LEAST) & (rho < most)
     if not backend.any(useful):

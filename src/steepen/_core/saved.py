@@ -17,13 +17,13 @@ class Unfit(Exception):
     """What is wrong with a file, in words that follow its name."""
 
 
-def apart(name: str, record: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a record by name."""
+def apart(record: Any, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Return the arrays of a record, by names such as `run.state.k`."""
     arrays: dict[str, NDArray[Any]] = {}
     for part, value in _parts(record).items():
-        inner = f"{name}.{part}"
+        inner = prefix + part
         if _is_record(value):
-            arrays |= apart(inner, value)
+            arrays |= apart(value, f"{inner}.")
         else:
             arrays[inner] = NONE if value is None else np.asarray(to_numpy(value))
     return arrays

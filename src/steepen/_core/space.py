@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Mask, Scalar, adopt, device, identity, is_numpy
+from .arrays import Array, Mask, Scalar, adopt, device, identity
 from .backends import Backend
 
 Product: TypeAlias = Callable[[Array], Array]
@@ -97,39 +97,24 @@ class Box(Everywhere):
     """The box low ≤ x ≤ high, the same for every row of a batch."""
 
     bounded = True
-    limited: Mask = True
 
-    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, backend: Backend):
+    def __init__(self, low: Array, high: Array, backend: Backend, limits: NDArray[np.float64] | None = None):
         super().__init__(backend)
-        low, high = rounded(low, high, x.dtype)
-        self.low, self.high = low, high
-        self.limits = np.stack([low, high])
-        like = x if x.ndim == 1 else x[0, :]
+        xp = self._xp
+        self._low, self._high, self._fixed, self.limits = low, high, low >= high, limits
+        self.limited = limits is not None or xp.any(xp.isfinite(low) | xp.isfinite(high))
         with np.errstate(over="ignore", invalid="ignore"):
-            sides = (*self.limits, *_near(np, low, high))
-            self._bound(*(side.astype(x.dtype) if is_numpy(x) else adopt(like, side) for side in sides))
-
-    @classmethod
-    def of(cls, low: Array, high: Array, backend: Backend) -> Box:
-        """Return the box between two arrays of the run's library, which may be traced."""
-        box = object.__new__(cls)
-        Everywhere.__init__(box, backend)
-        box._bound(low, high, *_near(backend.xp, low, high))
-        box.limited = backend.xp.any(backend.xp.isfinite(low) | backend.xp.isfinite(high))
-        return box
-
-    def _bound(self, low: Array, high: Array, near_low: Array, near_high: Array) -> None:
-        self._low, self._high, self._near_low, self._near_high = low, high, near_low, near_high
-        self._fixed: Array = low >= high
+            self._near_low = xp.minimum(low + NEAR * _at_least_one(xp, low), high)
+            self._near_high = xp.maximum(high - NEAR * _at_least_one(xp, high), low)
 
     def fixed(self, x: Array) -> Array:
         return self._fixed
 
     def contains(self, x: NDArray[Any]) -> Any:
-        return (x >= self.low) & (x <= self.high)
+        assert self.limits is not None
+        return (x >= self.limits[0]) & (x <= self.limits[1])
 
     def project(self, x: Array) -> Array:
-        """Return the nearest point of the box."""
         return self._xp.minimum(self._xp.maximum(x, self._low), self._high)
 
     def held(self, x: Array, g: Array) -> Array:
@@ -137,19 +122,12 @@ class Box(Everywhere):
         return self._fixed | ((x <= self._low) & (g > 0)) | ((x >= self._high) & (g < 0))
 
     def free(self, x: Array, g: Array, v: Array) -> Array:
-        """Return v with zeros for the held variables."""
         return self._xp.where(self.held(x, g), self._xp.zeros_like(v), v)
 
     def inward(self, x: Array, g: Array, p: Array) -> Array:
-        """Return p with zeros for the variables that are held, or that p would push out of the box."""
         down = (x <= self._near_low) & (p < 0) & (g <= 0)
         up = (x >= self._near_high) & (p > 0) & (g >= 0)
         return self._xp.where(self.held(x, g) | down | up, self._xp.zeros_like(p), p)
-
-    def within(self, x: Array, p: Array) -> tuple[Array, Array]:
-        """Return which variables p would take out of the box, and how far they can move."""
-        low, high = self._low - x, self._high - x
-        return (p < low) | (p > high), self._xp.minimum(self._xp.maximum(p, low), high)
 
     def measure(self, x: Array, g: Array) -> Array:
         return self._xp.maximum(self._low - x, self._xp.minimum(self._high - x, -g))
@@ -175,33 +153,30 @@ class Box(Everywhere):
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return −G·∇f; held variables stay, and those that would leave the box move to their bounds.
-
-        The other variables are then computed for the actual end points of those: a path bent at a bound
-        would take them elsewhere.
-        """
+        # the others are computed for where those end: a path bent at a bound would take them elsewhere
         backend, where = self._backend, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
-        none = self._xp.zeros_like(free)
+        none, low, high = self._xp.zeros_like(free), self._low - x, self._high - x
 
         def bent(s: _Bent) -> _Bent:
             target = -where(s.out, s.ends, none)
             p = -without(product, free, held | s.out, diagonal, backend, target)
             better = s.first | (backend.dot(free, p) < 0)
             p = backend.where(better, p, s.p)
-            more, reach = self.within(x, p)
+            more, reach = (p < low) | (p > high), self._xp.minimum(self._xp.maximum(p, low), high)
             return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, backend.some(more))
 
         every = backend.some(free == free)
         return backend.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
     def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
-        """Return the forward and backward intervals of a difference.
+        """Return |h| both ways if `both` and the box allows it, else `near` one way, reversed if necessary.
 
-        They are |h| both ways if `both` and the box allows it; else `near` one way, reversed if necessary.
         In a box too narrow for either, the interval is a fraction of the width, since f may be curved in it.
         """
-        up, down = np.maximum(self.high - x, 0.0), np.maximum(x - self.low, 0.0)
+        assert self.limits is not None
+        low, high = self.limits
+        up, down = np.maximum(high - x, 0.0), np.maximum(x - low, 0.0)
         most, size, h = np.maximum(up, down), abs(near), abs(h)
         narrow = most < size
         size = np.where(narrow, np.minimum(np.maximum(PART * most, np.spacing(abs(x))), most), size)
@@ -236,10 +211,10 @@ def without(
     backend: Backend,
     target: Array | None = None,
 ) -> Array:
-    """Return the product of v with the inverse of the free block of G⁻¹.
+    """Return G·(v − z), with z in the held variables such that their result is zero, or `target`.
 
-    That is G·(v − z), with z in the held variables such that their result is zero, or `target`; z is
-    computed by conjugate gradients, preconditioned with the diagonal of G.
+    For zero, that is the product of v with the inverse of the free block of G⁻¹. z is computed by conjugate
+    gradients, preconditioned with the diagonal of G.
     """
     whole = product(v)
     if not backend.any(backend.some(held)):
@@ -263,12 +238,8 @@ def without(
     return where(held, target, whole - product(backend.repeat(pull, start, PULLS).z))
 
 
-def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the thresholds below and above which a variable counts as at its bound."""
-    return (
-        xp.minimum(low + NEAR * xp.maximum(1.0, abs(low)), high),
-        xp.maximum(high - NEAR * xp.maximum(1.0, abs(high)), low),
-    )
+def _at_least_one(xp: Any, side: Array) -> Array:
+    return xp.maximum(abs(side), xp.ones_like(side))
 
 
 def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
@@ -285,9 +256,10 @@ def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> 
 def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
     """Return the space of a run: a box if any variable has a bound."""
     if bounds is not None:
-        low, high = limits_of(bounds, int(x.shape[-1]))
+        low, high = rounded(*limits_of(bounds, int(x.shape[-1])), x.dtype)
         if np.isfinite(low).any() or np.isfinite(high).any():
-            return Box(low, high, x, backend)
+            like = x if x.ndim == 1 else x[0, :]
+            return Box(adopt(like, low), adopt(like, high), backend, np.stack([low, high]))
     return Everywhere(backend)
 
 

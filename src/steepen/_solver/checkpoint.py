@@ -1,9 +1,8 @@
 """Checkpoints: a resumed run is bit-identical to an uninterrupted one.
 
 A file holds the state at the top of an iteration as NumPy arrays (no pickle), the settings that the state
-depends on as JSON, and a checksum. It is written whenever the run ends, for any reason, and every few seconds
-during the run. On reading, the checksum and the settings must match. Whether f is the same function is not
-checked: that would take an evaluation that the uninterrupted run does not make.
+depends on as JSON, and a checksum; checksum and settings must match when it is read. Whether f is the same
+function is not checked: that would take an evaluation that the uninterrupted run does not make.
 """
 
 from __future__ import annotations
@@ -53,18 +52,19 @@ class Checkpoint:
         self._settings = {name: _fingerprint(value) for name, value in settings.items()}
         self._limits: list[float | None] = []
         self._total: int | None = None  # the iterations that a switch of the method's own goes by
-        self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
+        self._state: dict[str, dict[str, Any]] | None = None
+        self._trace: Callable[[], dict[str, Any]] | None = None
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
-        """Record the state at the top of an iteration, unless a limit has already influenced it.
+        """Record the state at the top of an iteration, unless the budget has cut an evaluation before it.
 
-        A run that skipped an evaluation for lack of budget differs from there on: with a larger budget, it
-        resumes from before that point. Rows of a batch are never resumed under different limits.
+        With a larger budget, a run resumes from before that point; rows of a batch keep their limits.
         """
         if self._state is not None and loop.counter.cut and loop.backend.size is None:
             return
-        self._state, self._limits = _snapshot(loop), _limits(loop)
+        self._state, self._limits = {name: part.state() for name, part in loop.parts().items()}, _limits(loop)
+        self._trace = loop.recorder and partial(loop.recorder.state, loop.solver_state.k)  # it only grows
         if self._total is None and loop.settings.follows:
             self._total = loop.counter.budget.total
         if time.monotonic() - self._written > SECONDS:
@@ -74,7 +74,7 @@ class Checkpoint:
         """Write the recorded state atomically."""
         if self._state is None:
             return
-        arrays = self._state()
+        arrays = apart(self._state | ({} if self._trace is None else {"trace": self._trace()}))
         header: dict[str, Any] = {
             "steepen": FORMAT, "version": version(), "settings": self._settings, "limits": self._limits,
             "total": self._total,
@@ -115,10 +115,16 @@ class Checkpoint:
                 raise self._error(f"belongs to another run: {name} is {there} there and {here} here")
         if settings:
             raise self._error(f"belongs to another run: it has the settings {sorted(settings)}")
+        saved = Saved(arrays, loop.solver_state.point.x)
         try:
-            _restore(loop, arrays)
+            for name, part in loop.parts().items():
+                part.load(saved, name)
+            if loop.recorder is not None:
+                loop.recorder.load(saved, "trace")
         except Unfit as reason:
             raise self._error(str(reason)) from None
+        if saved.arrays:
+            raise self._error(f"does not fit the run: it has no {', '.join(sorted(saved.arrays))}")
         limits = _limits(loop)
         if loop.ended and (there := header["limits"]) != limits:
             raise self._error(f"holds rows that ended under other limits: {there} in the file, {limits} here")
@@ -169,32 +175,7 @@ def _fingerprint(value: Any) -> str:
     return repr(value)
 
 
-def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
-    """Record the state of every part, by reference where nothing changes in place; a trace only grows."""
-    states = {name: part.state() for name, part in loop.parts().items()}
-    recorder, length = loop.recorder, loop.solver_state.k
-
-    def arrays() -> dict[str, NDArray[Any]]:
-        plain: dict[str, NDArray[Any]] = {}
-        for name, state in states.items():
-            plain |= apart(name, state)
-        return plain if recorder is None else plain | apart("trace", recorder.state(length))
-
-    return arrays
-
-
 def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
     """Return a checksum of the contents of a file: names, dtypes, shapes, layouts and bytes."""
     text = "\n".join(f"{name}={_fingerprint(value)}" for name, value in sorted(arrays.items()))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
-    """Restore the saved state into a new loop."""
-    saved = Saved(arrays, loop.solver_state.point.x)
-    for name, part in loop.parts().items():
-        part.load(saved, name)
-    if loop.recorder is not None:
-        loop.recorder.load(saved, "trace")
-    if saved.arrays:
-        raise Unfit(f"does not fit the run: it has no {', '.join(sorted(saved.arrays))}")

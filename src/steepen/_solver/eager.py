@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
+from threading import Event
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from .._core.status import Status
 from .._evaluation.counter import Cost, OutOfTime
 from .._evaluation.evaluator import Context
 from .gradient_check import refuse_cut_graph
-from .interrupt import InterruptFlag, defer_sigint
+from .interrupt import defer_sigint
 from .iteration import Iteration
 from .problem import Settings
 from .recorder import COLUMNS, Recorder, entry
@@ -27,10 +28,7 @@ class Over(Exception):
 
 
 class Loop:
-    """Iterations, one after the other, until every row has ended.
-
-    Rows that have a status are retired after each part of an iteration; `Over` is raised when none is left.
-    """
+    """Iterations until every row has ended; rows with a status are retired after each part of one."""
 
     def __init__(
         self,
@@ -65,11 +63,11 @@ class Loop:
             self._cut(Status.FAILED)
             raise
 
-    def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
+    def _iterate(self, c: SolverState, interrupt: Event) -> None:
         counter, recorder, run, timed = self.counter, self.recorder, self.iteration, self.counter.timed
         while True:
             c.spent = (counter.nfev, counter.njev, counter.nhvp)
-            if interrupt.pressed:
+            if interrupt.is_set():
                 raise KeyboardInterrupt
             for watch in self.watchers:
                 watch(self)
@@ -106,7 +104,7 @@ class Loop:
     # --- what a host adds ------------------------------------------------------------------------------
 
     def _refuse_cut_graphs(self, c: SolverState) -> None:
-        """Find out whether a start where ∇f = 0 is one, or f a function that autodiff cannot follow."""
+        """Where autodiff returns ∇f = 0 at the start, refuse a function that it cannot follow."""
         if not self.evaluator.differentiates:
             return
         backend, size, evaluator = self.backend, self.backend.norm, self.evaluator
@@ -139,7 +137,7 @@ class Loop:
     # --- checkpoints -----------------------------------------------------------------------------------
 
     def parts(self) -> dict[str, Any]:
-        """Return what has state, by name."""
+        """Return the parts that have state, by name."""
         return {"run": self, "counter": self.counter, "evaluator": self.evaluator}
 
     def state(self) -> dict[str, Any]:
@@ -153,7 +151,7 @@ class Loop:
         return {"state": state, "rows": self.context.rows, "ended": ended}
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         c, rows = self.solver_state, saved.take(f"{name}.rows")
         self.context.rows, self.counter.rows = rows, self.backend.size if rows is None else len(rows)
         x = c.point.x
@@ -176,7 +174,7 @@ class Loop:
             self._end(c, self._everyone(Status.MAX_SECONDS))
 
     def _cut(self, status: Status) -> None:
-        """End everything at once, wherever the iteration stands."""
+        """End all rows immediately, at any point of an iteration."""
         c = self.solver_state
         if self.backend.size is None and self.ended:
             return  # it had just ended by itself
@@ -187,13 +185,13 @@ class Loop:
             self._end(c, self.backend.select(c.status == RUNNING, self._everyone(status), c.status))
 
     def _end(self, c: SolverState, code: Whole) -> None:
-        """End the rows that have a status here and now."""
+        """Give rows a status, and retire them."""
         if self.backend.any(code != RUNNING):
             c.status = self.iteration.mark_artificial(c, code)
             self._retire_ended(c)
 
     def _retire_ended(self, c: SolverState) -> None:
-        """Take the rows that have a status out of the state."""
+        """Remove the rows that have a status from the state."""
         backend, context, code = self.backend, self.context, c.status
         if not backend.any(code != RUNNING):
             c.status = RUNNING

@@ -14,19 +14,13 @@ DIRECTIONS = 3
 
 
 def check_gradient(context: Context, point: Point) -> None:
-    """Compare slopes along ∇f and along random directions, and raise ValueError where they differ.
-
-    The evaluations are counted like any other; f and ∇f at the start are the first of the run.
-    """
+    """Raise ValueError where slopes along ∇f and random directions differ; f and ∇f at x0 are kept."""
     evaluator, backend, project, x = context.evaluator, context.backend, context.space.project, point.x
     budget = context.counter.budget
     value, cost = evaluator.cost_value, evaluator.cost_grad
     values = (1 + 2 * DIRECTIONS) * value.evals + int(np.max(cost.evals))
     gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
-    for name, limit, needed in (
-        ("evals", budget.evals, values),
-        ("grads", budget.grads, gradients),
-    ):
+    for name, limit, needed in (("evals", budget.evals, values), ("grads", budget.grads, gradients)):
         if limit is not None and limit < needed:
             raise ValueError(f"budget: {name}={limit} does not cover the {needed} that check_gradient needs")
     point.f = evaluator.value(x)

@@ -7,33 +7,25 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 
 logger = logging.getLogger("steepen")
 
 
-@dataclass
-class InterruptFlag:
-    """Whether Ctrl-C was pressed."""
-
-    pressed: bool = False
-
-
 @contextmanager
-def defer_sigint() -> Iterator[InterruptFlag]:
-    """Defer the first Ctrl-C; raise on the second immediately.
+def defer_sigint() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C sets; the second raises immediately.
 
     Only Python's default handler is replaced, and only in the main thread; a custom handler is kept.
     """
-    interrupt = InterruptFlag()
+    interrupt = threading.Event()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not (plain and threading.current_thread() is threading.main_thread()):
         yield interrupt
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        interrupt.pressed = True
+        interrupt.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         logger.warning("interrupted: stopping after this iteration; press Ctrl-C again to stop immediately")
 

@@ -2,9 +2,9 @@
 
     begin, then repeatedly: evaluate, check_convergence, compute_direction, line_search, handle_failure
 
-Each takes a state, uses it up and returns it. None of them raises, drops rows, or asks for the time: a row
-that must end gets a status, and evaluations are made for the rows without one. The eager driver
-(`eager.py`) takes ended rows out of it between two of them; the compiled one (`jax`) leaves them there.
+Each modifies the state and returns it. None raises, drops rows, or reads the clock: a row that must end gets
+a status, and only rows without one are evaluated. The eager driver (`eager.py`) removes ended rows between
+two of them; the compiled one (`jax`) keeps them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
 
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
-"""Ends at a point that is no use: the best one seen is given instead."""
+"""Statuses whose last point is of no use: the best one is returned instead."""
 
 CONVERGED, ROUNDOFF, NOISE = map(int, (Status.CONVERGED, Status.ROUNDOFF, Status.NOISE))
 MAX_ITERATIONS, MAX_EVALUATIONS = map(int, (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS))
@@ -51,7 +51,7 @@ class Iteration:
         self.evaluator, self.counter = context.evaluator, context.counter
         self.direction, self.step, self.switch = settings.direction, settings.step, settings.switch
         self.tolerances = tolerances = settings.tolerances
-        # these are asked for in every iteration
+        # used in every iteration
         self._constant, self._searches = self.step.constant, self.step.searches
         self._returns_gradient = self.step.returns_gradient
         self.descends = self._searches and self.step.wait  # in every iteration, unless f is noisy
@@ -59,12 +59,12 @@ class Iteration:
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
-        self._counted, self._bounded = self.counter.counted, self.space.bounded
+        self._counted = self.counter.counted
         self.source, self.small_gradient = self.evaluator.source, SmallGradient(context, settings)
         self._iters: Any = inf if self.counter.budget.iters is None else self.counter.budget.iters
 
     def begin(self, x: Array) -> SolverState:
-        """Return a run that stands at x, where nothing has been evaluated."""
+        """Return the initial state at x; nothing has been evaluated."""
         direction, rows = self.direction, self.backend.size
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         active, lowest = not direction.steepest, inf
@@ -72,7 +72,7 @@ class Iteration:
             active, lowest = np.full(rows, active), np.full(rows, lowest)
         c = SolverState(0, Point(x), Best(x, lowest), active, direction.start(self.backend, x))
         c.next_point = Point(x)
-        if self._constant is not None:  # then nothing else is known of the next point, ever
+        if self._constant is not None:  # then no search ever sets it
             c.step_info.alpha = self._constant
         return c
 
@@ -105,7 +105,7 @@ class Iteration:
             least = backend.num.maximum(SHOWS * self.context.eps * abs(f), c.step_info.noise)
             if not self.source.cheap:
                 least = backend.num.maximum(least, self.source.eps_f(f))
-            made = c.step_info.trial == 0  # and not a step that is still being searched for
+            made = c.step_info.trial == 0  # and not a trial of an unfinished search
             c.n_stalled = backend.select(c.step_info.before - f > least, 0, c.n_stalled + made)
         return c
 
@@ -140,18 +140,18 @@ class Iteration:
             return c
         g = point.g
         point.size = size = backend.norm(g, point.size)
-        point.gnorm = gnorm = self.space.residual(point.x, g, size) if self._bounded else size
+        point.gnorm = gnorm = self.space.residual(point.x, g, size)
         if c.status is not RUNNING:
             point.gnorm = gnorm = backend.select(point.known, gnorm, NAN)
         least = self._gtol
         if self.relative:
             c.max_gnorm = backend.select(gnorm > c.max_gnorm, gnorm, c.max_gnorm)
             least = backend.num.maximum(least, self.tolerances.rel * c.max_gnorm)
-        if not backend.all(backend.num.isfinite(size)) or backend.any(gnorm <= least):
+        if not backend.all(size < inf) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
             stalled = stalled & (c.status == RUNNING)
-            if not backend.defers(stalled):  # they make no other step, and end as that is settled
+            if not backend.defers(stalled):  # they take no other step, and end in `handle_failure`
                 c.stalled = c.stalled | stalled
         if (spent := c.k >= self._iters) is not False:
             self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
@@ -174,9 +174,7 @@ class Iteration:
         c.live = live = None if c.status is RUNNING and c.stalled is False else self._live(c)
         if not (live is None or backend.any(live)):
             return
-        free_gradient, size = g, point.size
-        if self._bounded:
-            free_gradient, size = space.descent(x, g, size)
+        free_gradient, size = space.descent(x, g, point.size)
         c.p, c.free_gradient, c.size, c.slope = None, free_gradient, size, -size * size
         if self._steepest or not backend.any(c.active):
             step_info.lam, step_info.guarded = 0.0, False
@@ -188,14 +186,14 @@ class Iteration:
         lam = context.live(direction.coefficient(c.k))
         active = c.active if live is None else c.active & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
-        p = space.inward(x, g, p) if self._bounded else p
+        p = space.inward(x, g, p)
         found = guarded(backend, c.active, free_gradient, size, p, trusted, not self._penalised)
         c.p, c.slope, used, step_info.guarded, vanished = found
         step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
         step_info.penalised, step_info.vanished = self._penalised and used, self._penalised and vanished
 
     def line_search(self, c: SolverState) -> SolverState:
-        """Find how far to go, and where that leads."""
+        """Choose the step size and the next point."""
         backend, point, next_point, step_info, p = self.backend, c.point, c.next_point, c.step_info, c.p
         x, live = point.x, c.live
         if not (live is None or backend.any(live)):
@@ -221,7 +219,7 @@ class Iteration:
         alpha = step_info.alpha
         to = backend.times(-alpha, c.free_gradient) if p is None else backend.times(alpha, p)
         to += x
-        next_point.x = self.space.project(to) if self._bounded else to
+        next_point.x = self.space.project(to)
         if self._moves:
             step_info.moved = backend.norm(next_point.x - x)
         if not backend.all(alpha * reach < self._far):
@@ -234,7 +232,7 @@ class Iteration:
         return c
 
     def handle_failure(self, c: SolverState) -> SolverState:
-        """Where the search found nothing, end the run or prepare another proposal; name α and λ."""
+        """After a failed line search, end the run or prepare a restart; report α and λ."""
         step_info = c.step_info
         if c.next_point.f is not None or c.stalled is not False:
             self._handle_stuck(c)
@@ -245,7 +243,7 @@ class Iteration:
         return c
 
     def _handle_stuck(self, c: SolverState) -> None:
-        """Settle the rows whose search found nothing, or that have none left to make."""
+        """Handle the rows whose line search failed, or that have stalled."""
         backend, stuck = self.backend, c.stalled
         if c.next_point.f is not None:
             stuck = stuck | ((c.step_info.alpha == 0) & (c.step_info.trial == 0))
@@ -276,7 +274,7 @@ class Iteration:
     # --- what is rare ----------------------------------------------------------------------------------
 
     def _judge_gradient(self, c: SolverState) -> None:
-        """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
+        """End the rows whose gradient is within a tolerance, and not doubted, or is not finite."""
         backend, context, point = self.backend, self.context, c.point
         self._end(c, self.source.recheck(c))
         code = status_of_gradient(backend, point, self.tolerances, c.max_gnorm)
@@ -296,7 +294,7 @@ class Iteration:
         self._end(c, code)
 
     def _end_at_roundoff(self, c: SolverState, mask: Mask) -> None:
-        """End the rows in which f is as low as its rounding, or its noise, lets it be."""
+        """End the rows where f cannot be lowered by more than its rounding or its noise."""
         backend, point, step_info = self.backend, c.point, c.step_info
         mask = mask & (c.status == RUNNING)
 
@@ -307,7 +305,7 @@ class Iteration:
         self._end(c, backend.when(mask, ask, RUNNING))
 
     def _recompute_gradient(self, c: SolverState, rows: Mask) -> None:
-        """Stay at the point for an iteration, and have another gradient made."""
+        """Stay at the point for an iteration, and recompute the gradient."""
         backend, next_point, point = self.backend, c.next_point, c.point
         self._end(c, backend.select(rows & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
         rows = rows & (c.status == RUNNING)
@@ -320,10 +318,7 @@ class Iteration:
         c.stalled = backend.and_not(c.stalled, rows)
 
     def _restart(self, c: SolverState, stuck: Mask, near: Mask) -> None:
-        """Stay here for this iteration where the direction has something else to propose; else end.
-
-        Rows `near` are within gtol, and end as CONVERGED unless f is steep there.
-        """
+        """Stay here for an iteration where the direction can restart; else end (rows `near`: by gtol)."""
         backend, context, point, next_point = self.backend, self.context, c.point, c.next_point
         stuck = stuck & (c.status == RUNNING)
         if self.direction.restarts:
@@ -354,16 +349,16 @@ class Iteration:
     # --- ends ------------------------------------------------------------------------------------------
 
     def _live(self, c: SolverState) -> Any:
-        """Return the rows that are to go on."""
+        """Return the rows that continue."""
         return self.backend.and_not(c.status == RUNNING, c.stalled)
 
     def _end(self, c: SolverState, code: Whole) -> None:
-        """Give rows a status; the first one stands."""
+        """Give rows a status, unless they have one."""
         if self.backend.any(code != RUNNING):
             c.status = self.backend.select(c.status == RUNNING, self.mark_artificial(c, code), c.status)
 
     def confirmed(self, c: SolverState, code: Whole) -> tuple[Whole, Scalar]:
-        """Return the codes as they may be told, and the error of a gradient too inaccurate for them."""
+        """Return the statuses that the error of the gradient allows, and that error."""
         backend, source, error = self.backend, self.source, NAN
         told = ((code == CONVERGED) | (code == ROUNDOFF)) & source.coarse
         if backend.any(told):
@@ -385,7 +380,7 @@ class Iteration:
         return self.backend.select(hidden, ARTIFICIAL, code) if self.backend.any(hidden) else code
 
     def outcome(self, c: SolverState, code: Whole) -> tuple[Array, Scalar, Array]:
-        """Return x, f and ∇f of rows that have ended with these codes: the best x where theirs is no use."""
+        """Return x, f and ∇f of ended rows with these codes: the best x where theirs is of no use."""
         backend, point, best = self.backend, c.point, c.best
         x, nowhere, evaluated = point.x, point.x * NAN, point.f is not None
         f = point.f if evaluated else best.f * NAN

@@ -1,4 +1,4 @@
-"""The two halves of a run: what is minimised, and how. Arguments become these once; drivers take them."""
+"""The two halves of a run: what is minimised, and how. Arguments are read into these once."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Problem:
     hess: Any = None
     differences: Differences = field(default_factory=Differences)
     scale: NDArray[np.float64] | None = None
-    """The sizes of the variables, where all of this is said in x/scale."""
+    """The scales of the variables, if the problem is stated in x/scale."""
 
 
 class Placed:
-    """A problem on the arrays that its run is made with: the user's, or NumPy's in place of small tensors."""
+    """A problem on the arrays of its run: the user's, or NumPy's in place of small tensors."""
 
     def __init__(self, problem: Problem):
         self.like: Any = None
-        """A tensor such as the functions take, where x lies on the host all the same."""
+        """A tensor like those that the functions take, if the run itself is on the host."""
         x, jac, hvp, hess = problem.x, problem.jac, problem.hvp, problem.hess
         if hosted(x, jac):
             self.like = like = x
@@ -58,7 +58,7 @@ class Placed:
         self.problem = replace(problem, x=self.backend.own(self.space.project(x)))
 
     def evaluator(self, settings: Settings) -> Evaluator:
-        """Return the function as a method sees it, its calls counted and limited."""
+        """Return the function with its derivatives, its calls counted and limited."""
         p = self.problem
         return Evaluator(
             p.fun, p.x, self.backend, jac=p.jac, hvp=p.hvp, hess=p.hess, args=p.args, space=self.space,
@@ -70,7 +70,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run goes: what it is made of, when it has converged, and what it may spend."""
+    """How it is minimised: the parts of the method, the tolerances and the budget."""
 
     direction: Direction
     step: Step
@@ -78,4 +78,4 @@ class Settings:
     tolerances: Tolerances
     budget: Budget
     follows: bool = False
-    """Whether the switch is the method's own, which may follow from the budget."""
+    """Whether the switch is the method's default, which may depend on the budget."""

@@ -15,7 +15,7 @@ from .eager import Loop
 
 @contextmanager
 def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], object] | None]:
-    """Give a watcher that draws the bar, or None where there is nothing to draw on."""
+    """Yield a watcher that draws the bar, or None if standard error is not a terminal."""
     if not wanted:
         yield None
         return

@@ -102,7 +102,7 @@ class Recorder:
         return arrays
 
     def load(self, saved: Saved, name: str) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         for column, blocks in self._blocks.items():
             blocks.append(saved.pop(f"{name}.{column}"))
         if self._points is not None:

@@ -1,6 +1,6 @@
-"""`x_scale`: a run in variables of size one, z = x/s, told in the variables that were given.
+"""`x_scale`: a run in variables of size one, z = x/s, reported in the original variables.
 
-The scales are rounded to powers of two: x, bounds and gradients then lose no digit on the way.
+The scales are rounded to powers of two: x, bounds and gradients then lose no digits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Scaled:
 
 
 def _vector(found: Any, scale: NDArray[np.float64]) -> Any:
-    """Return a gradient with respect to z; what has the wrong shape is left to be refused as it is."""
+    """Return a gradient with respect to z; a wrong shape is left for the evaluator to refuse."""
     found = found if hasattr(found, "dtype") else np.asarray(found)
     fits = found.shape[-1:] == scale.shape or (len(scale) == 1 and not found.shape)
     return _times(found / 1, scale) if fits and "object" not in str(found.dtype) else found
@@ -129,7 +129,7 @@ def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
 
 
 def state_in_x(state: State, scale: NDArray[np.float64] | None) -> State:
-    """Return what a callback sees, in x."""
+    """Return the State of a callback in x."""
     return state if scale is None else replace(state, x=_times(state.x, scale))
 
 

@@ -1,4 +1,4 @@
-"""Does ‖∇f‖ ≤ gtol say that x is at a minimum? Where x is large, or f small, it may say more of their units.
+"""Does ‖∇f‖ ≤ gtol mean that x is near a minimum? Where x is large or f small, it may only reflect units.
 
 A gradient within gtol is doubted where, by the slope, a change of x by its own size would change f by much.
 """
@@ -27,7 +27,7 @@ ENOUGH, DOUBTS = 1e-9, 3
 
 
 class SmallGradient:
-    """What a gradient within gtol means."""
+    """Judges gradients within gtol."""
 
     def __init__(self, context: Context, settings: Settings):
         self._backend, self._space, self._source = context.backend, context.space, context.evaluator.source
@@ -35,10 +35,9 @@ class SmallGradient:
         self._assumed = settings.tolerances.assumed
 
     def doubted(self, c: SolverState, near: Mask) -> tuple[Mask, Mask]:
-        """Return which rows, of those within gtol, go on, and which of them stall.
+        """Return which rows within gtol go on, since their steps still lower f, and which of them stall.
 
-        They go on while their steps lower f; where that has ended and the change is ALARMING, they stall,
-        and the direction may have something else to propose.
+        Those that stall have an ALARMING change left; the direction may have something else to propose.
         """
         backend, step_info, f = self._backend, c.step_info, c.point.f
         unit, doubt = self._unit(c), self.doubtful(c, near)
@@ -68,10 +67,7 @@ class SmallGradient:
         return (self._change(c) > least) & (c.doubts < DOUBTS)
 
     def status(self, c: SolverState) -> Whole:
-        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
-
-        Unless f is known to bend so that it rises within that move.
-        """
+        """Return how rows within gtol end: a slope that would change f by more than all so far is not 0."""
         change, maximum = self._slope_over_x(c), self._backend.num.maximum
         size, known = abs(c.point.f), maximum(c.first - c.point.f, self._source.rise(c.point.x))
         steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
@@ -89,10 +85,7 @@ class SmallGradient:
         return backend.norm(self._space.measure(x, c.point.g) * wide)
 
     def _unit(self, c: SolverState) -> Scalar:
-        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
-
-        A gtol that was given is meant as it stands.
-        """
+        """Return the unit of f: 1, or with the default gtol, |f| or its decrease so far if both are small."""
         if not self._assumed:
             return 1.0
         size = self._backend.num.maximum(abs(c.point.f), c.first - c.point.f)

@@ -52,7 +52,7 @@ def solve(
             "switch": settings.switch, "trace": trace, "bounds": space.limits,
         }  # fmt: skip
         saver = Checkpoint(checkpoint, named)
-    # what overflows is judged by its value, in the loop; your own functions keep your own settings
+    # the loop handles overflow itself; the user's functions keep the user's error state
     with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
         context, watchers = Context(evaluator, backend, space), (saver and saver.watch, show)
         loop = Loop(context, settings, x, recorder, watched, tuple(filter(None, watchers)))

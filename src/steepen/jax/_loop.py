@@ -107,7 +107,7 @@ class Driver:
         self.program, self.backend = program, Traced(like, alone, quick)
         self.space, self.bounds = Everywhere(self.backend), inputs.bounds
         if inputs.bounds is not None:
-            self.space = Box.of(*inputs.bounds, self.backend)
+            self.space = Box(*inputs.bounds, self.backend)
         self.counter = Tally(self.backend, settings.budget)
 
         def fun(x: Any) -> Any:

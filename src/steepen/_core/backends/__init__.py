@@ -3,7 +3,7 @@
 Directions, steps and the loop are written once. A *backend* has what differs between the three kinds of run:
 
     Single   vectors `(n,)`;   a scalar is a Python number
-    Batch    batches `(B, n)`; a scalar is a NumPy array with one value a row; masks in place of branches
+    Batch    batches `(B, n)`; a scalar is a NumPy array, one value per row; masks in place of branches
     Traced   vectors `(n,)` of JAX under `jit`, with `vmap` for batches; a scalar is an array of no dimension
 
 `any(mask)` means "may hold" and `all(mask)` "surely holds". The first two backends answer truly, the traced

@@ -1,4 +1,4 @@
-"""The backend of a batch: a scalar is a NumPy array with one value a row; masks in place of branches."""
+"""The backend of a batch: a scalar is a NumPy array, one value per row; masks in place of branches."""
 
 from __future__ import annotations
 
@@ -64,8 +64,6 @@ class Batch(Single):
         if self.all(mask):
             return a
         mask = np.reshape(mask, (-1,) + (1,) * (a.ndim - 1))
-        if is_numpy(a):
-            return np.where(mask, a, b)
         return self.xp.where(self.xp.asarray(mask, device=device(a)), a, b)
 
     def finite(self, v: Any) -> Mask:
@@ -115,9 +113,8 @@ class Batch(Single):
 
     def _column(self, s: Any) -> Any:
         """Return a scalar as a column, in the dtype of the vectors."""
-        if not is_numpy(s):
-            return s
-        return self.xp.asarray(s[:, None], dtype=self._like.dtype, device=device(self._like))
+        like = self._like
+        return self.xp.asarray(s[:, None], dtype=like.dtype, device=device(like)) if is_numpy(s) else s
 
 
 class NumPyBatch(Batch):
@@ -143,9 +140,6 @@ class NumPyBatch(Batch):
 
     def own(self, v: Any) -> Array:
         return np.array(v, dtype=self._like.dtype, order=self._order)
-
-    def _column(self, s: Any) -> Any:
-        return s[:, None].astype(self._like.dtype, copy=False) if is_numpy(s) else s
 
 
 def _rows_dot(a: Any, b: Any) -> Any:

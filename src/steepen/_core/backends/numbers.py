@@ -33,12 +33,12 @@ def sqrt(a: float) -> float:
 
 
 def power(a: float, b: float) -> float:
-    """Return a to the power of b, with the bits that it has in an array: ** may have others."""
+    """Return a to the power of b, with the same bits as in an array; those of ** may differ."""
     return float(np.power(a, b))
 
 
 def log2(a: float) -> float:
-    """Return the logarithm to base 2, with the bits that it has in an array."""
+    """Return the logarithm to base 2, with the same bits as in an array."""
     return float(np.log2(a))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,13 @@ LARGE = 32
 """From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
 
 FEW = 32
-"""Where every shape is compiled, a memory is looked at in this many places or more."""
+"""A library that compiles for every shape uses at least this many slots of a memory."""
 
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
 
 class Searching(Protocol):
-    """A state of `repeat`: it says which rows are not done yet."""
+    """A state of `repeat`: `open` says which rows are not done yet."""
 
     @property
     def open(self) -> Mask: ...
@@ -42,7 +42,7 @@ class Single:
     size: int | None = None
     """How many rows the batch has; None for a single run."""
     quick = False
-    """Whether what is rare is left to another run."""
+    """Whether rare work is deferred to another run."""
     num: Any = numbers
     """The namespace of functions of scalars."""
     table: Any = np
@@ -59,7 +59,7 @@ class Single:
     all: Callable[[Mask], bool] = staticmethod(bool)
     """Return whether the mask surely holds for every row."""
     negate: Callable[[Mask], Mask] = staticmethod(operator.not_)
-    """Return the mask turned around."""
+    """Return the negated mask."""
 
     @staticmethod
     def and_not(mask: Mask, off: Mask) -> Mask:
@@ -71,7 +71,7 @@ class Single:
         return False
 
     def some(self, entries: Array) -> Mask:
-        """Return for which rows any entry of an array of bools holds."""
+        """Return the rows in which any entry of an array of bools holds."""
         return bool(entries.any())
 
     scalar: Callable[[Any], Scalar] = staticmethod(float)
@@ -111,23 +111,20 @@ class Single:
         return self.xp.stack([(a * b).sum() for a, b in pairs]).tolist()
 
     def norm(self, v: Array, near: Scalar | None = None) -> Any:
-        """Return the Euclidean norm; it is `near` one that is known, if that is given."""
+        """Return the Euclidean norm; `near` is a norm of similar size, if one is known."""
         return self.root(self.dot(v, v), v)
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
-        """Return the Euclidean norm of a vector whose inner product with itself is known.
-
-        A traced program looks only at a `wild` vector again where its square has overflowed or vanished.
-        """
+        """Return ‖v‖ from its square; traced programs handle over- and underflow of `wild` vectors only."""
         return _root(square, v)
 
-    def times(self, s: Scalar, v: Array) -> Array:
+    def times(self, s: Any, v: Array) -> Array:
         """Return a vector times the scalar of its row."""
-        return float(cast(float, s)) * v  # a NumPy scalar would turn float32 into float64
+        return float(s) * v  # a NumPy scalar would turn float32 into float64
 
-    def scaled(self, s: Scalar, v: Array) -> Array:
-        """Return the same of a vector that nobody else holds, in place where the library can."""
-        v *= float(cast(float, s))
+    def scaled(self, s: Any, v: Array) -> Array:
+        """Return the same, in place where the library can; v may be overwritten."""
+        v *= float(s)
         return v
 
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
@@ -139,11 +136,11 @@ class Single:
         return bool(self.xp.all(self.xp.isfinite(v)))
 
     def reach(self, p: Array) -> Any:
-        """Return what a vector's length is at most, as far as that costs nothing."""
+        """Return an upper bound on ‖p‖ that costs nothing."""
         return math.inf
 
     def arrived(self, v: Array, length: Scalar) -> Mask:
-        """Return whether a step of at most this length has led to a point that is finite."""
+        """Return whether the end of a step, of at most this length, is finite."""
         return self.finite(v)
 
     def same(self, a: Array, b: Array) -> Mask:
@@ -158,7 +155,7 @@ class Single:
             return v * math.nan
 
     def identity(self, x: Array) -> Array:
-        """Return the identity matrix for vectors such as x."""
+        """Return the identity matrix for vectors like x."""
         return identity(x)
 
     def product(self, matrix: Array, v: Array) -> Array:
@@ -174,15 +171,15 @@ class Single:
         return self.xp.linalg.diagonal(matrix)
 
     def dense(self, x: Array) -> bool:
-        """Return whether a matrix that is applied to several vectors such as x is best made as one."""
+        """Return whether to form a matrix that is applied to several vectors like x."""
         return False
 
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
-        """Return M + c·a aᵀ; M is nobody else's, and may be used up."""
+        """Return M + c·a aᵀ; M may be overwritten."""
         return matrix + _outer(self.times(c, a), a)
 
     def rank_two(self, matrix: Array, c: Scalar, a: Array, b: Array) -> Array:
-        """Return M + c·(a bᵀ + b aᵀ); M is nobody else's, and may be used up."""
+        """Return M + c·(a bᵀ + b aᵀ); M may be overwritten."""
         a = self.times(c, a)
         return matrix + _outer(a, b) + _outer(b, a)
 
@@ -195,22 +192,22 @@ class Single:
         return c @ A
 
     def room(self, x: Array, *places: int) -> Array:
-        """Return zeros with room for so many vectors such as x, in each row of a batch."""
+        """Return zeros for this many vectors like x, for each row of a batch."""
         shape = (*x.shape[:-1], *places, x.shape[-1])
         return self.xp.zeros(shape, dtype=x.dtype, device=device(x))
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
-        """Return `a` with a value in one place of these rows; `a` is nobody else's, and may be used up."""
+        """Return `a` with a value in one place of these rows; `a` may be overwritten."""
         here = (self.xp.arange(a.shape[0], device=device(a)) == place) & rows
         return self.xp.where(here if a.ndim == 1 else here[:, None], value, a)
 
     def fill(self, a: Array, value: Array) -> Array:
-        """Return `a` with the first of its entries replaced; `a` is nobody else's, and may be used up."""
+        """Return `a` with its first entries replaced; `a` may be overwritten."""
         whole = a.shape == value.shape
         return value if whole else _set(a, tuple(slice(0, length) for length in value.shape), value)
 
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
-        """Apply `body` until no row is open any more, at most so many times."""
+        """Apply `body` while some row is open, at most `most` times."""
         for _ in range(most):
             if not self.any(state.open):
                 break
@@ -218,7 +215,7 @@ class Single:
         return state
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` if the mask may hold for some row; what it changes, it changes in those rows alone."""
+        """Apply `work` if the mask may hold for some row; it changes only those rows."""
         return work(state) if self.any(mask) else state
 
     host: Callable[[Any], NDArray[Any]] = staticmethod(to_numpy)
@@ -238,7 +235,7 @@ class Single:
 
 
 class NumPySingle(Single):
-    """A single run on NumPy arrays: the same, with what is fastest there, in place where it can be."""
+    """A single run on NumPy arrays: faster, and in place where possible."""
 
     used: Callable[[Any, int], int] = staticmethod(min)  # pyright: ignore[reportIncompatibleMethodOverride]
 
@@ -267,7 +264,7 @@ class NumPySingle(Single):
         return super().product(matrix, v) if self._ordered else _blas(v, "symv")(1.0, matrix, v, lower=1)
 
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
-        """Update the lower triangle where it stands, which is all that `product` reads."""
+        """Update the lower triangle in place; `product` reads no other."""
         if self._ordered:
             return super().rank_one(matrix, c, a)
         return _blas(a, "syr")(c, a, lower=1, a=matrix, overwrite_a=1)
@@ -316,7 +313,7 @@ def _short_norm(v: Any, near: Any = None) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return _root(square, v)
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _finite(v: Any, length: Any = None) -> bool:
@@ -328,7 +325,8 @@ def _long_dot(a: Any, b: Any) -> float:
 
 
 def _long_norm(v: Any, near: Any = None) -> float:
-    return _root(float(v.dot(v)), v)
+    square = float(v.dot(v))
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:
