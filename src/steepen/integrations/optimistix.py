@@ -163,7 +163,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         ended = driver.end(state.slot)
         there = driver.program.shape.point(ended.x)
         status = jnp.where(state.slot.running, int(Status.MAX_ITERATIONS), ended.status)  # it was stopped
-        return there, fn(there, args)[1], {"status": status} | ended.counts._asdict()
+        return there, fn(there, args)[1], {"status": status} | state.slot.counts._asdict()
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
         shape = shape_of(y, False)

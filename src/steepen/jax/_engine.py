@@ -18,8 +18,8 @@ from .._solver.problem import Problem
 from .._solver.scale import result_in_x
 from ._function import Function
 from ._jax import jax
-from ._loop import Trace as Ring
 from ._minimize import minimize
+from ._solution import Trace as Ring
 
 REFUSED = {
     "callback": None, "checkpoint": None, "progress": False, "check_gradient": False,

@@ -16,8 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._core.backends.traced import alike, apart
-from ._jax import jax, jnp
-from ._kernel import core
+from ._jax import core, jax, jnp
 from ._points import Shape
 
 ERRORS = (
@@ -42,6 +41,7 @@ class Traced:
         self.jaxpr, self._fun = jaxpr, fun  # the function lives as long, so that no other has its id
         forms = _Forms()
         form = forms.of(jaxpr)
+        self.longest = forms.longest
         own = fun if isinstance(fun, Hashable) else id(fun)
         self._form = form, own if forms.rules else None
         self._hash = hash(self._form)
@@ -71,6 +71,8 @@ class _Forms:
 
     def __init__(self) -> None:
         self.rules = False
+        self.longest = 0
+        """The longest axis of any array."""
         self._made: dict[int, Any] = {}
 
     def of(self, jaxpr: Any) -> Any:
@@ -84,6 +86,7 @@ class _Forms:
         def atom(a: Any) -> Any:
             # by its bytes, since NaN is not equal to itself, and 0 is to −0
             known = np.asarray(a.val).tobytes() if hasattr(a, "val") else places.setdefault(a, len(places))
+            self.longest = max(self.longest, *getattr(a.aval, "shape", ()), 0)
             return known, a.aval
 
         return (
@@ -138,8 +141,9 @@ def _is_numeric(leaf: Any) -> bool:
 
 def varying_with(x: Any, others: Any) -> Any:
     """Return x, inside a `shard_map` as something that differs between devices where the others do."""
-    for other in map(jnp.asarray, jax.tree.leaves(others)):
-        x = alike(x, apart(other))
+    if jax.sharding.get_abstract_mesh().manual_axes:
+        for other in map(jnp.asarray, jax.tree.leaves(others)):
+            x = alike(x, apart(other))
     return x
 
 

@@ -31,8 +31,9 @@ class Traced(Single):
 
     def __init__(self, x: Array, alone: bool = False, quick: bool = False):
         super().__init__(x)
-        self._jax, self._alone, self.quick = _jax(), alone, quick
+        self._jax, self.alone, self.quick = _jax(), alone, quick
         self.num = self.table = self.xp = self._jax.numpy
+        self.eps = float(self.xp.finfo(x.dtype).eps)
         self._apart = apart(x)
         self._ordered = False
 
@@ -45,7 +46,7 @@ class Traced(Single):
         return mask is True
 
     def defers(self, mask: Any, alone: bool = False) -> bool:
-        if not self.quick or (alone and not self._alone):
+        if not self.quick or (alone and not self.alone):
             return False
         self.deferred = self.deferred | mask
         return True
@@ -134,10 +135,6 @@ class Traced(Single):
     def product(self, matrix: Array, v: Array) -> Array:
         return matrix @ v
 
-    def cross(self, A: Any, B: Any) -> Array:
-        """Return AᵀB; in a run alone by sums, since a library's product is no part of a kernel of ours."""
-        return (A[..., :, None] * B[..., None, :]).sum(axis=-3) if self._alone else super().cross(A, B)
-
     def diagonal(self, matrix: Any) -> Array:
         return (matrix * self.num.eye(matrix.shape[-1], dtype=matrix.dtype)).sum(axis=-1)
 
@@ -146,7 +143,7 @@ class Traced(Single):
 
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
-        if a.size > (WIDE if self._alone else MAPPED):
+        if a.size > (WIDE if self.alone else MAPPED):
             lax = self._jax.lax  # and no scatter, which fits into no kernel
             old = lax.dynamic_index_in_dim(a, place, keepdims=False)
             return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
