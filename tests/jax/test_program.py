@@ -35,3 +35,9 @@ def test_a_function_is_in_the_program_at_few_places(method, x0, places):
 
     program = jax.make_jaxpr(lambda x: sj.minimize(fun, x, method=method, bounds=[(-2.0, 2.0)] * 2))(x0)
     assert list(primitives(program.jaxpr, set())).count("atan") == places
+
+
+def test_a_long_sum_is_accurate_in_single_precision():
+    data = np.full(2**20, 0.1, np.float32)
+    found = sj.minimize(lambda x: (jnp.asarray(data) * (1 + x * x)).sum(), np.float32([0.5]), method="bfgs")
+    np.testing.assert_allclose(found.fun, data.sum(dtype=float), rtol=1e-5)

@@ -125,7 +125,7 @@ class Driver:
         trace = self._recorded(slot.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
-            trace = Trace(*(column[order] for column in trace))
+            trace = jax.tree.map(lambda column: column[order], trace)
         return Solution(x, f, g, c.status, c.k, *slot.counts, c.best.x, c.best.f, c.best.k, trace)
 
     def _advance(self, c: SolverState) -> None:
@@ -184,5 +184,5 @@ class Driver:
         if ring is None:
             return None
         place, put = c.k % ring.k.shape[0], self.backend.put
-        row = (c.k, c.point.x, *entry(c))
-        return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))
+        row = Trace(c.k, c.point.x, *entry(c))
+        return jax.tree.map(lambda column, value: put(column, place, value, rows), ring, row)

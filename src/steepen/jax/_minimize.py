@@ -1,4 +1,4 @@
-"""`steepen.jax.minimize`: check the arguments, look up or compile the program, and run it."""
+"""`steepen.jax.minimize`: check the arguments, and run the program, which is compiled if it is new."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -184,7 +184,7 @@ def _finished(program: Program, rows: int | None, unsound: bool, found: Solution
 
 
 def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
-    """Return the bounds as two vectors, checked if their values are known."""
+    """Return the bounds as two vectors, checked unless they are traced."""
     if bounds is None:
         return None
     if not isinstance(bounds, Bounds):

@@ -9,7 +9,6 @@ results. Slots are refilled in blocks: a start then costs a fraction of an itera
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +93,7 @@ class _State(NamedTuple):
     """The start of each slot; past the last one if it has none."""
     taken: Any
     """Number of starts taken."""
-    found: dict[str, Any]
+    found: Solution
 
 
 class _Slots:
@@ -116,11 +115,11 @@ class _Slots:
         rows = jnp.full(self.width, self.size, jnp.int32)  # no slot has a start yet
         idle = jax.eval_shape(self.start, *self._at(rows))
         found = jax.eval_shape(self.end, idle, self._at(rows)[1])
-        written = _packed(_zeros(found, self.size))
+        written = _zeros(found, self.size)
         s = _State(_zeros(idle, self.width), rows, jnp.zeros_like(self.count), written)
         s = alike(s, apart(self.starts))
         s = jax.lax.while_loop(lambda s: (s.rows < self.size).any() | (s.taken < self.count), self._refill, s)
-        return _unpacked(s.found, found)
+        return s.found
 
     def _driver(self, x: Any, own: dict[str, Any]) -> Driver:
         inputs = self.shared._replace(numbers=self.shared.numbers | own)
@@ -157,7 +156,7 @@ class _Slots:
         place = jnp.cumsum(done, dtype=jnp.int32) - 1
         done &= place < block
         taking, place = done & (s.taken + place < count), jnp.minimum(place, block - 1)
-        found, rows = _packed(self.end(s.slots, self._at(s.rows)[1])), jnp.where(done, s.rows, size)
+        found, rows = self.end(s.slots, self._at(s.rows)[1]), jnp.where(done, s.rows, size)
         found = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.found, found)
         new = self.start(*self._at(s.taken + jnp.arange(block, dtype=jnp.int32)))  # clipped to the last row
 
@@ -196,26 +195,6 @@ def _sharded(
         rows = _taken(placed(rows, jax.P()), np.minimum(np.arange(size), count - 1))
     found = part(*placed((rows, jnp.arange(size) < count), axes), placed(shared, jax.P()))
     return placed(found, jax.P()) if size > count else found
-
-
-def _packed(tree: Any) -> dict[str, Any]:
-    """Return arrays with the same number of rows as one array for each dtype."""
-    kinds: dict[str, list[Any]] = {}
-    for a in jax.tree.leaves(tree):
-        kinds.setdefault(str(a.dtype), []).append(a.reshape(a.shape[0], -1))
-    return {kind: jnp.concatenate(parts, axis=1) for kind, parts in kinds.items()}
-
-
-def _unpacked(packed: dict[str, Any], like: Any) -> Any:
-    """Return the arrays that `_packed` has concatenated; `like` has their shapes."""
-    begin = dict.fromkeys(packed, 0)
-
-    def part(a: Any) -> Any:
-        kind, width = str(a.dtype), math.prod(a.shape[1:])
-        begin[kind] += width
-        return packed[kind][:, begin[kind] - width : begin[kind]].reshape(-1, *a.shape[1:])
-
-    return jax.tree.map(part, like)
 
 
 def _zeros(like: Any, rows: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .._core.status import Status
 from .._solver.recorder import COLUMNS
 
-_Columns: Any = namedtuple("_Columns", ("k", "x", *COLUMNS))
+_Columns: Any = namedtuple("_Columns", ["k", "x", *COLUMNS])  # pyright: ignore
 
 
 class Trace(_Columns):
