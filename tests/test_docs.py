@@ -130,7 +130,7 @@ def test_the_readme_says_how_long_the_compiled_engine_compiles():
     assert len(rows) == 5
     seconds = [[float(found) for found in re.findall(r"\| ([\d.]+) s,", row)] for row in rows]
     auto, bfgs = ([row[i] / row[2] for row in seconds] for i in (0, 1))
-    said = "compiles {:.1f} to {:.1f} times as long as optimistix's BFGS, "
+    said = "Compiling takes {:.1f} to {:.1f} times as long as optimistix's BFGS, "
     said += 'with `method="bfgs"` {:.1f} to {:.1f} times'
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert said.format(min(auto), max(auto), min(bfgs), max(bfgs)) in readme
