@@ -129,7 +129,9 @@ def minimize(
         traced, reads, aux = traceable(fun, shape, x, numeric, rest, has_aux)
     program = Program(traced, shape, template, trace)
     inputs = Inputs((*numeric, *reads), numbers, sides)
-    still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
+    still, still_inputs = x, inputs
+    if is_traced((x, inputs)):
+        still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     if rows is None:
         found = solve(program, still, still_inputs)
     else:
