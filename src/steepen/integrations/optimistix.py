@@ -50,19 +50,19 @@ UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
 NOT_KNOWN = ("tol", "gtol", "ftol")
-"""Settings that have another name in optimistix."""
+"""Tolerances that have another name in optimistix."""
 
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
 
 
 _OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
-"""Whether the derivative is that of `Adjoint`, which accounts for bounds."""
+"""Whether the adjoint is `Adjoint`, which accounts for bounds."""
 
 
 class _State(NamedTuple):
     slot: Slot
     told: Any
-    """Whether the host has seen the point at which the run ended."""
+    """Whether optimistix has seen the point at which the run ended."""
 
 
 class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
@@ -162,8 +162,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         driver, _ = self._driver(fn, y, args, options)
         ended = driver.end(state.slot)
         there = driver.program.shape.point(ended.x)
-        status = jnp.where(state.slot.running, int(Status.MAX_ITERATIONS), ended.status)  # it was stopped
-        return there, fn(there, args)[1], {"status": status} | ended.counts._asdict()
+        status = jnp.where(state.slot.running, int(Status.MAX_ITERATIONS), ended.status)  # by max_steps
+        return there, fn(there, args)[1], {"status": status} | state.slot.counts._asdict()
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
         shape = shape_of(y, False)
@@ -182,8 +182,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 class Adjoint(optx.AbstractAdjoint):
     """The derivative of `Minimiser`, also with bounds: `optimistix.minimise(..., adjoint=Adjoint())`.
 
-    By the implicit function theorem: variables at an active bound move with it, the others with args, what fn
-    closes over, and those at bounds. It is NaN where it does not exist, as in `steepen.jax.minimize`.
+    By the implicit function theorem: variables at an active bound move with it, the others with args, with
+    what fn closes over, and with those at bounds. NaN where it does not exist, as in `steepen.jax.minimize`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Adjoint(optx.AbstractAdjoint):
     """
 
     def apply(self, primal_fn: Any, rewrite_fn: Any, inputs: Any, tags: Any) -> Any:
-        """Run the solver, and make its final point differentiable by the inputs."""
+        """Run the solver, and make its final point differentiable with respect to the inputs."""
         dynamic, static = eqx.partition(inputs, eqx.is_array)
         still = eqx.combine(jax.tree.map(jax.lax.stop_gradient, dynamic), static)
         token = _OURS.set(True)

@@ -10,7 +10,7 @@ True
 
 from __future__ import annotations
 
-from ._loop import Trace
-from ._minimize import Bounds, Solution, minimize
+from ._minimize import Bounds, minimize
+from ._solution import Solution, Trace
 
 __all__ = ["Bounds", "Solution", "Trace", "minimize"]

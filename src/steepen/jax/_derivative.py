@@ -1,9 +1,8 @@
 """The derivative of a minimiser, by the implicit function theorem.
 
-At a minimum ∇f(x, θ) = 0 in the variables F that no bound holds; those that one holds, A, are equal to it.
-So x follows θ and the bounds: dx_A is the change of the bound, and dx_F = −H_FF⁻¹(∂∇f_F/∂θ·dθ + H_FA·dx_A).
-The system is solved by conjugate gradients on exact products H·v; it is symmetric, so that it serves both
-modes of differentiation, and as often as one likes.
+At a minimum ∇f(x, θ) = 0 in the free variables F; the others, A, are at an active bound. So dx_A is the
+change of the bound, and dx_F = −H_FF⁻¹(∂∇f_F/∂θ·dθ + H_FA·dx_A). The system is solved by conjugate gradients
+on exact products H·v; it is symmetric, which gives both modes of differentiation, and all orders.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, NamedTuple
 from ._jax import cg, jax, jnp
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
-"""What may be left of the right-hand side."""
+"""The relative residual of conjugate gradients."""
 
 
 class Held(NamedTuple):
-    """Which variables are at their lower and at their upper bound, and 1 for those that are held there.
+    """Masks of the variables at their lower and upper bounds, and 1 for those held there by a multiplier.
 
-    `clear` tells that all others are free. They are not where one is at a bound with a multiplier of zero: x
-    has no derivative there, since it follows θ to one side alone.
+    `clear` is False if a variable is at a bound with a multiplier of zero: x then has only one-sided
+    derivatives.
     """
 
     low: Any
@@ -31,7 +30,7 @@ class Held(NamedTuple):
 
     @classmethod
     def at(cls, x: Any, g: Any, bounds: tuple[Any, Any], tol: Any) -> Held:
-        """Look at a point where ∇f is g; a run has ended there with a tolerance, which multipliers exceed."""
+        """Return the masks at x, where ∇f is g; multipliers within the tolerance count as zero."""
         lower, upper = bounds
         high = (upper - x <= tol) & (g < -tol)
         low = ((x - lower <= tol) & (g > tol)) | ((lower == upper) & ~high)
@@ -40,7 +39,7 @@ class Held(NamedTuple):
         return cls(low | (idle & (x <= lower)), high | (idle & (x >= upper)), held, ~idle.any(axis=-1))
 
     def edge(self, x: Any, bounds: tuple[Any, Any]) -> Any:
-        """Return the bounds that x is at, and x itself where it is at none."""
+        """Return x, with variables at a bound replaced by the bound."""
         return jnp.where(self.low, bounds[0], jnp.where(self.high, bounds[1], x))
 
 
@@ -48,11 +47,10 @@ class Held(NamedTuple):
 def follow(
     fun: Any, x: Any, f: Any, theta: Any, edge: Any, held: Any, sound: Any, clear: Any
 ) -> tuple[Any, Any]:
-    """Return x and f, which follow θ and the bounds.
+    """Return x and f, with their derivatives by θ and the bounds.
 
-    `edge` has the bounds that x is at, among them those of the variables for which `held` is 1; it is None
-    where there are no bounds. f has no derivative unless the point is `sound`, a minimum, and x none unless
-    it is `clear`, too.
+    `edge` is x with variables at a bound replaced by the bound, or None without bounds. The derivative of f
+    is NaN unless the point is `sound`, a minimum; that of x unless it is `clear`, too.
     """
     return x, f
 
@@ -61,7 +59,7 @@ def follow(
 def _follow(fun: Any, primals: Any, tangents: Any) -> Any:
     x, f, theta, edge, held, sound, clear = primals
     change, shift = tangents[2], tangents[3]
-    # so that derivatives of this see x follow, too
+    # for derivatives of higher order
     x, f = follow(fun, x, f, theta, edge, held, sound, clear)
     grad = jax.grad(fun)
 
@@ -75,19 +73,19 @@ def _follow(fun: Any, primals: Any, tangents: Any) -> Any:
 
     def solve(matvec: Any, b: Any) -> Any:
         found = cg(matvec, b, tol=TOLERANCE[str(b.dtype)], maxiter=10 * b.size)[0]
-        return jnp.where(jnp.isfinite(found).all(), found, jnp.nan)  # infinite where H is singular
+        return jnp.where(jnp.isfinite(found).all(), found, jnp.nan)  # H is singular
 
     def at(function: Any) -> Any:
-        """Return how a function of x and θ changes with θ and with the variables that are held."""
+        """Return the change of a function of x and θ with θ and the held variables."""
         if edge is None:
             return jax.jvp(partial(function, x), (theta,), (change,))[1]
         return jax.jvp(function, (x, theta), (held * shift, change))[1]
 
-    # a factor on both sides of the solve, which would make 0 of NaN: so it is NaN in both modes
+    # factors before and after the solve, which would turn NaN into 0 in one of the modes
     told, known = (jnp.where(mask, 1.0, jnp.nan).astype(x.dtype) for mask in (sound, sound & clear))
     right = -known * at(grad)
     moved = jax.lax.custom_linear_solve(
         product, right if edge is None else (1 - held) * right, solve, symmetric=True
     )
     moved = moved if edge is None else moved + held * shift
-    return (x, f), (known * moved, told * at(fun))  # ∇f is 0 in what is free
+    return (x, f), (known * moved, told * at(fun))  # ∇f is 0 in the free variables

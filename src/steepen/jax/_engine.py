@@ -18,19 +18,19 @@ from .._solver.problem import Problem
 from .._solver.scale import result_in_x
 from ._function import Function
 from ._jax import jax
-from ._loop import Trace as Ring
 from ._minimize import minimize
+from ._solution import Trace as Ring
 
 REFUSED = {
     "callback": None, "checkpoint": None, "progress": False, "check_gradient": False,
     "workers": None,
     "hvp": None, "hessp": None, "hess": None,
 }  # fmt: skip
-"""The options of the eager engine only, with their defaults."""
+"""Options of the eager engine alone, with their defaults."""
 
 
 def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
-    """Raise an error for options that cannot be compiled; run, and return a Result like the eager engine."""
+    """Run, and return a Result like the eager engine; raise an error for options that cannot be compiled."""
     for name, absent in REFUSED.items():
         if given[name] is not absent:
             raise ValueError(f'{name}: not supported by engine="jax"; use engine="eager"')

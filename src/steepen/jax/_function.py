@@ -1,4 +1,4 @@
-"""The user's function where JAX traces it: f, ∇f, H·v and H by autodiff, and counts that are arrays."""
+"""The user's function where JAX traces it: f, ∇f, H·v and H by autodiff, with counts that are arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._jax import jax, jnp
 
 
 class Tally(EvaluationCounter):
-    """Counts that are arrays: a mask is added, and never asked."""
+    """Counts that are arrays, to which masks are added."""
 
     def __init__(self, backend: Traced, budget: Any):
         super().__init__(backend, budget)
@@ -27,7 +27,7 @@ class Tally(EvaluationCounter):
             setattr(self, name, getattr(self, name) + times * ones)
 
     def _note(self, covered: Any) -> None:
-        """Compiled runs have no checkpoints."""
+        """Do nothing: compiled runs have no checkpoints."""
 
 
 class Hessian:
@@ -51,47 +51,30 @@ class Hessian:
 
 
 class Function(GradientDifference):
-    """f of a vector, and what autodiff makes of it."""
+    """f of a vector, and its derivatives by autodiff."""
 
     cost_value, cost_grad, cost_difference = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     hessian: Any = Hessian
 
-    def __init__(
-        self,
-        fun: Callable[[Any], Any],
-        derive: Any,
-        alone: bool,
-        backend: Traced,
-        space: Space,
-        counter: Tally,
-        dtype: Any,
-        gtol: Any,
-    ):
-        super().__init__(backend, space, float(jnp.finfo(dtype).eps))
-        self.counter, self._traced, self._alone, self._fun, self._grad = (
-            counter,
-            backend,
-            alone,
-            fun,
-            derive(fun),
-        )
+    def __init__(self, fun: Any, derive: Any, backend: Traced, space: Space, counter: Tally, gtol: Any):
+        super().__init__(backend, space, backend.eps)
+        self.counter, self._traced, self._fun, self._grad = counter, backend, fun, derive(fun)
         self.source, self.hessian = GivenGradient(cast(Any, self), gtol), Hessian(self._grad, counter)
 
         def twice(x: Any) -> tuple[Any, Any]:
             f = fun(x)
             return f, f
 
-        # the second is traced once, wherever it is called from; each is one call, and can be weighed
+        # `_shared` is traced once, wherever it is called from
         self._both, self._shared = (jax.jit(derive(twice, has_aux=True)) for _ in range(2))
 
     @property
     def _comes(self) -> bool:
-        """Whether ∇f comes with f.
+        """Whether ∇f is evaluated with f: in a single run, where most trials are accepted, and in rare code.
 
-        In a run alone it does: f is part of ∇f, and a search accepts most of its trials. Of many slots some
-        slot rejects one, so there it comes only with what is seldom asked for.
+        Among many slots some trial is always rejected.
         """
-        return self._alone or self._traced.seldom
+        return self._traced.alone or self._traced.seldom
 
     def value(self, x: Any, only: Any = None) -> Any:
         """Evaluate f."""
@@ -103,7 +86,7 @@ class Function(GradientDifference):
         return _once(self._fun(x), only)
 
     def grad(self, x: Any, only: Any = None, cached: Any = None, *, spare: bool = False) -> Any:
-        """Evaluate ∇f, where it has not come with f."""
+        """Evaluate ∇f, unless it was evaluated with f."""
         self.counter.count(only, "njev")
         if cached is not None and self._comes:
             return cached
@@ -111,8 +94,5 @@ class Function(GradientDifference):
 
 
 def _once(found: Any, only: Any) -> Any:
-    """Return what was found, unchanged, by a sum with zeros.
-
-    XLA evaluates a function of x alone anew for all that follows from it; this is one of x and of a mask.
-    """
+    """Return `found` plus zeros that depend on the mask, or XLA would repeat the evaluation for each use."""
     return found if only is None or isinstance(only, bool) else found + 0.0 * only

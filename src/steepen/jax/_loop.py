@@ -23,17 +23,17 @@ from .._solver.iteration import Iteration
 from .._solver.recorder import COLUMNS, entry
 from ._function import Function, Tally
 from ._jax import jax, jnp
-from ._kernel import in_one
 from ._program import Program
+from ._solution import Solution, Trace
 
 CONVERGED, DEFERRED = int(Status.CONVERGED), -2
-"""The status of a quick run that came to something rare: it is to be made again, by the whole program."""
+"""DEFERRED: a quick run came to a rare case, and must be repeated by the full program."""
 
 NOT: Any = None
-"""What stands for a part of a run that is not handed on."""
+"""Takes the place of a field that is not passed on."""
 
 WITHIN = ("failed", "next_point", "p", "free_gradient", "size", "slope", "live")
-"""What means nothing between two iterations."""
+"""Fields without meaning between two iterations."""
 
 for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
@@ -47,28 +47,6 @@ class Inputs(NamedTuple):
     bounds: tuple[Any, Any] | None = None
 
 
-class Trace(NamedTuple):
-    """The last iterates of a run, oldest first; k is −1 where there are fewer.
-
-    Examples
-    --------
-    >>> Trace._fields[:4]
-    ('k', 'x', 'f', 'gnorm')
-    """
-
-    k: Any
-    x: Any
-    f: Any
-    gnorm: Any
-    lam: Any
-    step: Any
-    nfev: Any
-    njev: Any
-    nhvp: Any
-    penalised: Any
-    guarded: Any
-
-
 class Slot(NamedTuple):
     """A run between two iterations."""
 
@@ -78,21 +56,8 @@ class Slot(NamedTuple):
 
     @property
     def running(self) -> Any:
-        """Whether the run goes on."""
+        """Whether the run has not ended."""
         return self.c.status == RUNNING
-
-
-class Ended(NamedTuple):
-    """A run that has ended."""
-
-    x: Any
-    fun: Any
-    jac: Any
-    status: Any
-    nit: Any
-    counts: Counts
-    best: Best
-    trace: Trace | None
 
 
 class Driver:
@@ -103,39 +68,34 @@ class Driver:
         quick: bool = False,
     ):  # fmt: skip
         settings = program.parts(inputs.numbers)
-        quick = quick and settings.step.searches  # without a search nothing is rare
+        quick = quick and settings.step.searches  # without a line search there are no rare cases
         self.program, self.backend = program, Traced(like, alone, quick)
         self.space, self.bounds = Everywhere(self.backend), inputs.bounds
         if inputs.bounds is not None:
             self.space = Box(*inputs.bounds, self.backend)
         self.counter = Tally(self.backend, settings.budget)
-
-        def fun(x: Any) -> Any:
-            return program(x, inputs.args)
-
-        evaluator: Any = Function(
-            fun, derive, alone, self.backend, self.space, self.counter, like.dtype, settings.tolerances.g
-        )
+        fun = partial(program, args=inputs.args)
+        evaluator: Any = Function(fun, derive, self.backend, self.space, self.counter, settings.tolerances.g)
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
         self._descends = quick and self.iteration.descends  # then each point is the best so far
-        self._noiseless = not settings.step.searches or (quick and alone)  # where none is measured
+        self._noiseless = not settings.step.searches or (quick and alone)  # then noise is not estimated
 
     def start(self, x: Any) -> Slot:
-        """Return a run that stands at its start, with all that is known there."""
+        """Return a run at its start, with f and ∇f evaluated."""
         run, self.backend.seldom = self.iteration, True
         c = run.evaluate(run.begin(self.space.project(x)))
         c.point.size = abs(run.evaluate_gradient(c).g).max()
         c = run.check_convergence(c)
         c.memory = run.direction.begin(run.context, c.point, c.memory)
         self.backend.seldom = False
-        if self.bounds is not None:  # what is traced was not checked
+        if self.bounds is not None:  # traced bounds have not been checked
             empty = (self.bounds[0] > self.bounds[1]).any()
             c.status = self.backend.select(empty, int(Status.INFEASIBLE), c.status)
         return self._closed(c, None if self.program.trace is None else self._empty(x))
 
     def turn(self, slot: Slot, **known: Any) -> Slot:
-        """Make a step; `known` are parts of the state that need not be asked for, such as its status."""
-        run, c = self.iteration, self._opened(jax.tree.map(lambda a: a, slot.c))  # a state of our own
+        """Do one iteration; `known` are fields of the state with a known value, such as its status."""
+        run, c = self.iteration, self._opened(slot)
         for name, value in known.items():
             setattr(c, name, value)
         self.counter.counts = slot.counts
@@ -146,40 +106,39 @@ class Driver:
         new = self._closed(run.check_convergence(run.evaluate(c)), ring)
         return self.backend.cast(new, slot)
 
-    def run(self, x: Any) -> Ended:
-        """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        slot, loop, turn = self.start(x), in_one, partial(self.turn, status=RUNNING)
+    def run(self, x: Any) -> Solution:
+        """Run from a start to the end; a penalty, which stays off once it is, has a loop of its own."""
+        slot, loop, turn = self.start(x), jax.lax.while_loop, partial(self.turn, status=RUNNING)
         if not self.iteration.direction.penalised:
             return self.end(loop(lambda slot: slot.running, turn, slot))
         slot = loop(lambda slot: slot.running & slot.c.active, partial(turn, active=True), slot)
         return self.end(loop(lambda slot: slot.running, partial(turn, active=False), slot))
 
-    def end(self, slot: Slot) -> Ended:
-        """Return how a run ended."""
-        c = self._opened(jax.tree.map(lambda a: a, slot.c))
+    def end(self, slot: Slot) -> Solution:
+        """Return the solution of a run that has ended, with points as vectors."""
+        c = self._opened(slot)
         if self.backend.quick and self.iteration.direction.doubts:
             doubt = self.iteration.small_gradient.doubtful(c, c.status == CONVERGED)
             c.status = self.backend.select(doubt, DEFERRED, c.status)
         x, f, g = self.iteration.outcome(c, c.status)
-        c.step_info = StepInfo()  # none was taken from here
+        c.step_info = StepInfo()  # no step was taken from the last iterate
         trace = self._recorded(slot.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
-            trace = Trace(*(column[order] for column in trace))
-        return Ended(x, f, g, c.status, c.k, slot.counts, c.best, trace)
+            trace = jax.tree.map(lambda column: column[order], trace)
+        return Solution(x, f, g, c.status, c.k, *slot.counts, c.best.x, c.best.f, c.best.k, trace)
 
     def _advance(self, c: SolverState) -> None:
-        """Go to the next point, unless the run has ended at this one."""
-        select, live, here, next_point = self.backend.select, c.status == RUNNING, c.point, c.next_point
-        x, f, g, known = select(live, next_point.x, here.x), None, None, False
-        if next_point.f is not None:
-            f, g = select(live, next_point.f, here.f), select(live, next_point.g, here.g)
-            known = select(live, next_point.known, here.known)
-        c.step_info.before = here.f
-        c.point, c.k = Point(x, f, g, known, here.size), c.k + jnp.asarray(live, jnp.int32)
+        """Move to the next point, unless the run has ended at this one."""
+        live, here, ahead = c.status == RUNNING, c.point, c.next_point
+        for name in ("x",) if ahead.f is None else ("x", "f", "g", "known"):
+            setattr(ahead, name, self.backend.select(live, getattr(ahead, name), getattr(here, name)))
+        ahead.size = here.size
+        c.advance()
+        c.k -= jnp.asarray(self.backend.negate(live), jnp.int32)
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
-        """Return a run between two iterations, with no more than the next one needs."""
+        """Return a run between two iterations, with only the fields that the next one needs."""
         run, quick = self.iteration, self.backend.quick
         searches, doubts, penalised = run.step.searches, run.direction.doubts, run.direction.penalised
         needed = dict.fromkeys(WITHIN, False) | {
@@ -201,9 +160,9 @@ class Driver:
             self.backend.deferred = False
         return self.backend.fixed(Slot(c, self.counter.counts, ring))
 
-    def _opened(self, c: SolverState) -> SolverState:
-        """Return a run as an iteration takes it."""
-        run = self.iteration
+    def _opened(self, slot: Slot) -> SolverState:
+        """Return a copy of the state, with the fields that were not passed on."""
+        run, c = self.iteration, jax.tree.map(lambda a: a, slot.c)
         c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
         if self._descends:
             c.best = Best(c.point.x, c.point.f, c.k)
@@ -221,9 +180,9 @@ class Driver:
         return Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values()))
 
     def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:
-        """Return the trace with an iterate, and the step taken from it, in the place of the oldest."""
+        """Return the trace with this iterate, and the step taken from it, in place of the oldest one."""
         if ring is None:
             return None
         place, put = c.k % ring.k.shape[0], self.backend.put
-        row = (c.k, c.point.x, *entry(c))
-        return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))
+        row = Trace(c.k, c.point.x, *entry(c))
+        return jax.tree.map(lambda column, value: put(column, place, value, rows), ring, row)

@@ -1,4 +1,4 @@
-"""`steepen.jax.minimize`: check the arguments, look up or compile the program, and run it."""
+"""`steepen.jax.minimize`: check the arguments, and run the program, which is compiled if it is new."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -13,18 +13,18 @@ import numpy as np
 
 from .._call.keywords import RunSettings, complete, spelled_out
 from .._core.space import limits_of, rounded
-from .._core.status import Status
 from .._tools.check import whole
 from ..directions import Direction
 from ._derivative import Held, follow
 from ._jax import compiled, is_traced, jax, jnp, plain
-from ._loop import Ended, Inputs, Trace
+from ._loop import Inputs
 from ._points import Shape, shape_of
 from ._program import Program, filled
-from ._slots import solve, solve_many, spread_over
+from ._slots import solve, solve_many
+from ._solution import Solution
 from ._trace import split_args, traceable, varying_with
 
-NO_MESH = jax.sharding.AbstractMesh((), ())
+NAME, NO_MESH = "steepen.jax.minimize", jax.sharding.AbstractMesh((), ())
 
 
 class Bounds(NamedTuple):
@@ -38,41 +38,6 @@ class Bounds(NamedTuple):
 
     lb: Any = -np.inf
     ub: Any = np.inf
-
-
-class Solution(NamedTuple):
-    """The result of a run, as arrays, so that it can pass through `jit`, `vmap` and `scan`.
-
-    The fields are those of `steepen.Result`, with one entry per start in a batch. `status` is the integer
-    value of a `steepen.Status`.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp, steepen.jax as sj
-    >>> sol = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(3))
-    >>> bool(sol.success), int(sol.nit), sol.x.round(5).tolist()
-    (True, 2, [1.0, 1.0, 1.0])
-    """
-
-    x: Any
-    fun: Any
-    jac: Any
-    status: Any
-    nit: Any
-    nfev: Any
-    njev: Any
-    nhvp: Any
-    nhev: Any
-    best_x: Any
-    best_fun: Any
-    best_nit: Any
-    trace: Trace | None
-    aux: Any = None
-
-    @property
-    def success(self) -> Any:
-        """Whether a tolerance was met, or f is as low as the precision allows."""
-        return self.status < int(Status.MAX_ITERATIONS)
 
 
 @plain()
@@ -123,7 +88,7 @@ def minimize(
     batch : bool, optional
         Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
     slots : int, optional
-        How many runs of a batch are active at a time; by default 256 on a CPU and 131 072 elsewhere.
+        How many runs of a batch are active at a time; by default 128 on a CPU and 131 072 elsewhere.
     mesh : jax.sharding.Mesh, optional
         The devices that share a batch: each does its part of the runs, in its own slots.
     unsound : bool
@@ -151,8 +116,7 @@ def minimize(
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
     x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
-    given = complete(settings, RunSettings, "steepen.jax.minimize")
-    template, numbers = filled(x.shape, shape.dtype, method, **given)
+    template, numbers = filled(x.shape, shape.dtype, method, **complete(settings, RunSettings, NAME))
     for name, value in (("trace", trace), ("slots", slots)):
         if value is not None:
             whole(name, value, 1)
@@ -160,28 +124,34 @@ def minimize(
         raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
     sides = sides_of(bounds, shape)
     x = varying_with(x, (numeric, numbers, sides))
-    mesh = (spread_over(x) if mesh is None else mesh) if batch else None
+    mesh = (_mesh_of(x) if mesh is None else mesh) if batch else None
     with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
         traced, reads, aux = traceable(fun, shape, x, numeric, rest, has_aux)
     program = Program(traced, shape, template, trace)
     inputs = Inputs((*numeric, *reads), numbers, sides)
-    still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
+    still, still_inputs = x, inputs
+    if is_traced((x, inputs)):
+        still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     if rows is None:
-        ended = solve(program, still, still_inputs)
+        found = solve(program, still, still_inputs)
     else:
-        ended = solve_many(program, still, still_inputs, slots, mesh)
+        found = solve_many(program, still, still_inputs, slots, mesh)
         if mesh is not None and mesh.explicit_axes and is_traced(inputs) and not is_traced(still_inputs):
             # a direct call is differentiated: JAX maps no solve over explicit axes
-            ended = jax.tree.map(np.asarray, ended)
-    found = _finished(program, rows, unsound, ended, inputs)
-    return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
+            found = jax.tree.map(np.asarray, found)
+    found = _finished(program, rows, unsound, found, inputs)
+    return found._replace(aux=jax.tree.unflatten(aux, found.aux) if has_aux else None)
 
 
 def _start(x0: Any) -> Any:
     """Return the start, as an array if it is a list of numbers; raise an error if JAX has float64 off."""
     if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
-        x0 = _array(x0)
-    if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
+        try:
+            x0 = np.asarray(x0, dtype=np.float64).astype(jnp.result_type(float))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"x0: expected an array of numbers, or a pytree, got {x0!r}") from error
+    double = "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)}
+    if double and not jax.config.jax_enable_x64:
         raise TypeError(
             "x0: got float64, which is disabled in JAX; enable it with "
             'jax.config.update("jax_enable_x64", True), or start from float32'
@@ -189,44 +159,34 @@ def _start(x0: Any) -> Any:
     return cast(Any, x0)
 
 
+def _mesh_of(starts: Any) -> Any:
+    """Return the mesh with explicit axes over which the starts are sharded, if any."""
+    mesh = jax.typeof(starts).sharding.mesh
+    return None if mesh.empty or mesh.manual_axes or not mesh.explicit_axes else mesh
+
+
 @compiled(0, 1, 2)
-def _finished(program: Program, rows: int | None, unsound: bool, ended: Ended, inputs: Inputs) -> Solution:
-    """Return the solution: without the padding of a batch, with x and f differentiable by the inputs."""
+def _finished(program: Program, rows: int | None, unsound: bool, found: Solution, inputs: Inputs) -> Solution:
+    """Return the solution without the padding of a batch, with x and f differentiable by the inputs."""
     if rows is not None:
-        ended = jax.tree.map(lambda a: a[:rows], ended)
-    shape, tied = program.shape, partial(follow, program)
-    sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
+        found = jax.tree.map(lambda a: a[:rows], found)
+    point, sound = program.shape.point, found.success | unsound
     edge, held, clear = None, None, jnp.ones_like(sound)
     if inputs.bounds is not None:
         tol = program.parts(inputs.numbers).tolerances.g
-        found = Held.at(ended.x, ended.jac, *jax.tree.map(jax.lax.stop_gradient, (inputs.bounds, tol)))
-        edge, held, clear = found.edge(ended.x, inputs.bounds), found.held, found.clear
-    at, f = (tied if rows is None else jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)))(
-        ended.x, ended.fun, inputs.args, edge, held, sound, clear
+        at = Held.at(found.x, found.jac, *jax.tree.map(jax.lax.stop_gradient, (inputs.bounds, tol)))
+        edge, held, clear = at.edge(found.x, inputs.bounds), at.held, at.clear
+    tied, aux = partial(follow, program), program.aux
+    if rows is not None:
+        tied, aux = jax.vmap(tied, (0, 0, None, 0, 0, 0, 0)), jax.vmap(aux, (0, None))
+    x, f = tied(found.x, found.fun, inputs.args, edge, held, sound, clear)
+    return found._replace(
+        x=point(x), fun=f, jac=point(found.jac), best_x=point(found.best_x), aux=aux(x, inputs.args)
     )
-    nfev, njev, nhvp, nhev = ended.counts
-    aux = program.aux if rows is None else jax.vmap(program.aux, in_axes=(0, None))
-    return Solution(
-        x=shape.point(at), fun=f, jac=shape.point(ended.jac), status=ended.status, nit=ended.nit, nfev=nfev,
-        njev=njev, nhvp=nhvp, nhev=nhev, best_x=shape.point(ended.best.x), best_fun=ended.best.f,
-        best_nit=ended.best.k, trace=ended.trace, aux=aux(at, inputs.args),
-    )  # fmt: skip
-
-
-def _is_double() -> bool:
-    return str(jnp.result_type(float)) == "float64"
-
-
-def _array(x0: Any) -> Any:
-    try:
-        array = np.asarray(x0, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"x0: expected an array of numbers, or a pytree of arrays, got {x0!r}") from error
-    return array.astype(jnp.result_type(float))
 
 
 def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
-    """Return the bounds as two vectors, checked if their values are known."""
+    """Return the bounds as two vectors, checked unless they are traced."""
     if bounds is None:
         return None
     if not isinstance(bounds, Bounds):

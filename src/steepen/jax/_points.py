@@ -1,4 +1,4 @@
-"""Points that are pytrees, as vectors."""
+"""Conversion between points, which may be pytrees, and vectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Shape:
         return jax.tree.unflatten(self.tree, list(types))
 
     def vector(self, point: Any, rows: int | None = None) -> Any:
-        """Return a point as a vector, or points with a leading axis as rows."""
+        """Return a point as a vector; with `rows`, points with a leading axis as a matrix."""
         lead, leaves = () if rows is None else (rows,), jax.tree.leaves(point)
         if len(leaves) == 1 and isinstance(leaves[0], jax.Array) and leaves[0].ndim == len(lead) + 1:
             return leaves[0]
@@ -45,7 +45,7 @@ class Shape:
         return flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=-1)
 
     def point(self, x: Any) -> Any:
-        """Return a vector (or the rows of a batch) as a point."""
+        """Return a vector as a point, or a matrix as points with a leading axis."""
         leaves: list[Any] = []
         begin = 0
         for shape, dtype in zip(self.leaves, self.dtypes, strict=True):
@@ -56,7 +56,7 @@ class Shape:
 
 
 def shape_of(x0: Any, batch: bool) -> Shape:
-    """Return the shape of a point, or of the points of a batch; raise an error for leaves of another type."""
+    """Return the shape of a point, or of the points of a batch; raise an error unless leaves are floats."""
     named, tree = jax.tree_util.tree_flatten_with_path(x0)
     if not named:
         raise ValueError(f"x0: expected a point, got a tree without leaves, {x0!r}")

@@ -1,7 +1,7 @@
 """Settings in two halves: what a program is compiled for, and the numbers that are its arguments.
 
-λ, α, r, tolerances and limits are taken out of the parts of a run, by name, and put back in where they are
-traced. What is left has a hash, and a new number compiles nothing.
+λ, α, r, tolerances and limits are taken out of the settings, by name, and put back in the traced program.
+The rest is hashable, so a new number compiles nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._points import Shape
 from ._trace import named
 
 SHORT, PAIRS = 16, 20
-"""With more variables, the default memory of cgd-auto: more pairs save iterations, and no time."""
+"""The default memory of cgd-auto above SHORT variables: more pairs save iterations, but no time."""
 
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
@@ -39,17 +39,17 @@ NUMBERS: dict[type, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Template:
-    """A part of a run without its numbers."""
+    """A part of the settings without its numbers."""
 
     kind: type[Any]
     fields: tuple[tuple[str, Any], ...]
 
 
-DYNAMIC = "a number goes here"
+DYNAMIC = "the place of a number"
 
 
 def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
-    """Return a part of a run without its numbers, and these by name."""
+    """Return a part of the settings without its numbers, and the numbers by name."""
     kind: type[Any] = part.__class__
     if kind is tuple:
         inner: dict[str, Any] = {str(i): value for i, value in enumerate(part)}
@@ -72,7 +72,7 @@ def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
 
 
 def merge(template: Any, numbers: dict[str, Any], name: str = "") -> Any:
-    """Return the part of a run that these two halves make; nothing is checked again."""
+    """Return the part with its numbers; nothing is checked again."""
     if not isinstance(template, Template):
         return template
     fields: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def merge(template: Any, numbers: dict[str, Any], name: str = "") -> Any:
 def filled(
     rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
 ) -> tuple[Template, dict[str, Any]]:
-    """Return the settings of runs from starts of this shape in two halves; refuse what cannot be compiled."""
+    """Return the two halves of the settings for starts of this shape; raise if they cannot be compiled."""
     gtol = given.get("tol") if given.get("gtol") is None else given.get("gtol")
     places = {
         "direction.lam.value": given.get("lam"), "step.schedule.value": given.get("step"),
@@ -112,7 +112,7 @@ def filled(
 
 
 def _known(value: Any) -> Any:
-    """Return a number that stands for one that is traced."""
+    """Return a number, and 1 for one that is traced."""
     if isinstance(value, jax.core.Tracer):
         return np.ones(value.shape) if value.ndim else 1.0
     if isinstance(value, jax.Array):
@@ -121,14 +121,14 @@ def _known(value: Any) -> Any:
 
 
 def _number(value: Any, dtype: Any) -> Any:
-    """Return a number, or several, as a program takes it: whole ones in 32 bits."""
+    """Return numbers as arrays, integers with 32 bits."""
     array: Any = value if isinstance(value, jax.Array) else np.asarray(value)
     return array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled: a function of points of one shape, the parts of a run, and what is kept of it."""
+    """What is compiled: a function, the shape of its points, the settings, and the length of the trace."""
 
     fun: Any
     shape: Shape
@@ -140,7 +140,7 @@ class Program:
         return jnp.asarray(self.fun(self.shape.point(x), *args), x.dtype)
 
     def aux(self, x: Any, args: Any) -> list[Any]:
-        """Return what else the function returns at a vector."""
+        """Evaluate the aux of f at a vector."""
         return self.fun.aux(self.shape.point(x), *args)
 
     def parts(self, numbers: dict[str, Any]) -> Settings:

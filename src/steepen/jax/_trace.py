@@ -1,8 +1,8 @@
-"""The user's function, traced at every call: what it does, what it reads, and what JAX cannot trace of it.
+"""The user's function, traced at every call.
 
-A program belongs to what the function does, and not to the object that it is: a method whose object has
-changed does something else, and a function that is made anew may do the same. Arrays that it reads, such as
-those of a closure, an attribute or a global, are arguments of the program.
+A program is looked up by the operations of the function, not by its identity: a method may do something
+else once its object has changed, and a new function may do the same as an old one. Arrays that the function
+reads (of a closure, an attribute or a global) are arguments of the program.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._core.backends.traced import alike, apart
-from ._jax import jax, jnp
-from ._kernel import core
+from ._jax import core, jax, jnp
 from ._points import Shape
 
 ERRORS = (
@@ -29,29 +28,30 @@ ERRORS = (
 
 
 OTHERS = tuple(str(Path(place).parent) for place in (jax.__file__, np.__file__, Path(__file__).parent))
-"""Where the code is that is not the user's."""
+"""Directories of code that is not the user's."""
 
 
 class Traced:
-    """A function as JAX has traced it; two that do the same are equal.
+    """A traced function; two with the same operations are equal.
 
-    A derivative rule of the user's own is known by name only, so functions with one are equal to themselves.
+    A custom derivative rule cannot be compared, so a function with one equals only itself.
     """
 
     def __init__(self, fun: Any, jaxpr: Any):
-        self.jaxpr, self._fun = jaxpr, fun  # the function lives as long, so that no other has its id
+        self.jaxpr, self._fun = jaxpr, fun  # kept alive, so that no other function gets its id
         forms = _Forms()
         form = forms.of(jaxpr)
+        self.longest = forms.longest
         own = fun if isinstance(fun, Hashable) else id(fun)
         self._form = form, own if forms.rules else None
         self._hash = hash(self._form)
 
     def __call__(self, point: Any, *args: Any) -> Any:
-        """Evaluate it; what it reads is the last of the arguments."""
+        """Evaluate it; the arrays that it reads are the last arguments."""
         return self._all(point, *args)[0]
 
     def aux(self, point: Any, *args: Any) -> list[Any]:
-        """Evaluate what it returns beside the value, if there is any."""
+        """Evaluate the aux that it returns with the value, if any."""
         return self._all(point, *args)[1:] if len(self.jaxpr.outvars) > 1 else []
 
     def _all(self, point: Any, *args: Any) -> list[Any]:
@@ -67,10 +67,12 @@ class Traced:
 
 
 class _Forms:
-    """Jaxprs as nested tuples, in which variables are numbers."""
+    """Jaxprs as nested tuples, with variables numbered."""
 
     def __init__(self) -> None:
         self.rules = False
+        self.longest = 0
+        """The longest axis of any array."""
         self._made: dict[int, Any] = {}
 
     def of(self, jaxpr: Any) -> Any:
@@ -82,8 +84,9 @@ class _Forms:
         places: dict[Any, int] = {}
 
         def atom(a: Any) -> Any:
-            # by its bytes, since NaN is not equal to itself, and 0 is to −0
+            # bytes, since NaN ≠ NaN and 0 = −0
             known = np.asarray(a.val).tobytes() if hasattr(a, "val") else places.setdefault(a, len(places))
+            self.longest = max(self.longest, *getattr(a.aval, "shape", ()), 0)
             return known, a.aval
 
         return (
@@ -100,14 +103,14 @@ class _Forms:
         )
 
     def _part(self, value: Any) -> Any:
-        if hasattr(value, "jaxpr"):  # what an inner program holds is known by identity
+        if hasattr(value, "jaxpr"):  # constants of inner programs are compared by identity
             return self.of(value.jaxpr), tuple(map(id, value.consts))
         if hasattr(value, "eqns"):
             return self.of(value)
         if isinstance(value, tuple | list):
             return tuple(map(self._part, cast("tuple[Any, ...]", value)))
         if type(value).__name__ == "WrappedFun" or (callable(value) and "<locals>" in _name(value)):
-            self.rules = True  # it is made anew by every trace
+            self.rules = True  # every trace creates a new one
             return type(value).__name__
         return value if isinstance(value, Hashable) else repr(value)
 
@@ -117,7 +120,7 @@ def _name(value: Any) -> str:
 
 
 def split_args(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Callable[..., tuple[Any, ...]]]:
-    """Return the numbers and arrays of args, and a function that puts such among the rest of them."""
+    """Return the numbers and arrays in args, and a function that rebuilds args from such leaves."""
     leaves, tree = jax.tree.flatten(args)
     places = [i for i, leaf in enumerate(leaves) if _is_numeric(leaf)]
 
@@ -137,19 +140,17 @@ def _is_numeric(leaf: Any) -> bool:
 
 
 def varying_with(x: Any, others: Any) -> Any:
-    """Return x, inside a `shard_map` as something that differs between devices where the others do."""
-    for other in map(jnp.asarray, jax.tree.leaves(others)):
-        x = alike(x, apart(other))
+    """Return x; inside a `shard_map`, as varying over the devices wherever the others do."""
+    if jax.sharding.get_abstract_mesh().manual_axes:
+        for other in map(jnp.asarray, jax.tree.leaves(others)):
+            x = alike(x, apart(other))
     return x
 
 
 def traceable(
     fun: Any, shape: Shape, x: Any, numeric: tuple[Any, ...], rest: Any, has_aux: bool = False
 ) -> tuple[Traced, tuple[Any, ...], Any]:
-    """Return the function as it is now, the arrays that it reads, and the tree of its aux.
-
-    A function that has no values is refused.
-    """
+    """Return the traced function, the arrays that it reads, and the tree of its aux."""
     example, mask = shape.example, apart(x)
     if mask is not None:
 
@@ -158,7 +159,7 @@ def traceable(
 
         example = jax.eval_shape(partial(jax.tree.map, zeros), example)
 
-    def anew(point: Any, *given: Any) -> Any:  # of one that JAX has seen, it would return what it was then
+    def anew(point: Any, *given: Any) -> Any:  # JAX would reuse its trace of fun itself
         return fun(point, *rest(*given))
 
     try:
@@ -180,7 +181,7 @@ def traceable(
 
 
 def named(name: str, schedule: Any) -> None:
-    """Refuse a schedule that branches on k."""
+    """Raise an error for a schedule that branches on k."""
     try:
         jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.int32))
     except ERRORS as error:
@@ -191,7 +192,7 @@ def named(name: str, schedule: Any) -> None:
 
 
 def _line(error: Exception) -> str:
-    """Return where the user's own code was left."""
+    """Return the line of the user's code where the error occurred."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(OTHERS):
             return f" (line {frame.lineno} of {Path(frame.filename).name}: {frame.line})"

@@ -1,4 +1,4 @@
-"""The backend of a program that JAX traces: scalars are arrays of no dimension whose values are unknown."""
+"""The backend of a program that JAX traces: scalars are arrays without dimensions, their values unknown."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownLambdaType=false
@@ -13,26 +13,27 @@ from ..arrays import Array, Mask, Scalar, Whole, norm
 from .single import HUGE, TINY, S, Single, T
 
 SHORT = 16
-"""Up to this length, a product with a matrix costs next to nothing beside what makes the matrix."""
+"""Up to this length, forming a matrix costs far more than a product with it."""
 
 WIDE, MAPPED = 256, 4096
-"""A memory with more numbers than this is written to in place: to make it anew maps better."""
+"""A larger memory is updated in place, in a single run and under `vmap`; a smaller one is created anew."""
 
 
 class Traced(Single):
-    """A run that JAX traces: no branch depends on a value, and what is plainly True or False is known."""
+    """A run that JAX traces: branches depend only on masks that are Python's True or False."""
 
     counter: Any = None
-    """Whose counts the loops hand through."""
+    """The evaluation counter, whose counts are part of the state of a loop."""
     deferred: Any = False
-    """Whether a quick run has come to something rare."""
+    """Whether a quick run has met a rare case."""
     seldom = False
-    """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
+    """Whether rarely executed code is being traced; it shares one copy of the user's function."""
 
     def __init__(self, x: Array, alone: bool = False, quick: bool = False):
         super().__init__(x)
-        self._jax, self._alone, self.quick = _jax(), alone, quick
+        self._jax, self.alone, self.quick = _jax(), alone, quick
         self.num = self.table = self.xp = self._jax.numpy
+        self.eps = float(self.xp.finfo(x.dtype).eps)
         self._apart = apart(x)
         self._ordered = False
 
@@ -45,7 +46,7 @@ class Traced(Single):
         return mask is True
 
     def defers(self, mask: Any, alone: bool = False) -> bool:
-        if not self.quick or (alone and not self._alone):
+        if not self.quick or (alone and not self.alone):
             return False
         self.deferred = self.deferred | mask
         return True
@@ -89,20 +90,20 @@ class Traced(Single):
         return [self.dot(a, b) for a, b in pairs]
 
     def norm(self, v: Array, near: Any = None) -> Any:
-        """Return the norm in the unit of one that is near, where its square may overflow or vanish."""
+        """Return the norm, scaled by a nearby one where squares may overflow or underflow."""
         if near is None:
             return super().norm(v)
         top = self.xp.finfo(self._like.dtype).maxexp
         low, high, unit = 2.0 ** -(top // 3), 2.0 ** (top // 3), 2.0 ** (5 * top // 8)
 
         def scaled(small: float, large: float) -> Any:
-            tiny = (near > 0) & (near < low)  # one that is 0, at a start to be left, says nothing
+            tiny = (near > 0) & (near < low)  # 0, at a stationary start, gives no scale
             return self.scalar(self.select(near > high, large, self.select(tiny, small, 1.0)))
 
         return scaled(1 / unit, unit) * super().norm(v * scaled(unit, 1 / unit))
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
-        plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
+        plain = self.num.sqrt(square)  # a scaled sum would be computed in every iteration
         fits = (square > TINY) & (square < HUGE)
         return plain if not wild or self.defers(~fits) else self.select(fits, plain, norm(v)[0])
 
@@ -118,10 +119,10 @@ class Traced(Single):
         return self.num.isfinite(v).all()
 
     def reach(self, p: Array) -> Any:
-        return self.norm(p)  # which the guard asks for, too
+        return self.norm(p)  # the guard computes it, too
 
     def arrived(self, v: Array, length: Any) -> Mask:
-        """Return whether the step has a length: a look at the point itself would be one more each time."""
+        """Return whether the length of the step is finite, which saves a test of the point itself."""
         return length < float(self.xp.finfo(self._like.dtype).max)
 
     def same(self, a: Array, b: Array) -> Mask:
@@ -129,10 +130,6 @@ class Traced(Single):
 
     def product(self, matrix: Array, v: Array) -> Array:
         return matrix @ v
-
-    def cross(self, A: Any, B: Any) -> Array:
-        """Return AᵀB; in a run alone by sums, since a library's product is no part of a kernel of ours."""
-        return (A[..., :, None] * B[..., None, :]).sum(axis=-3) if self._alone else super().cross(A, B)
 
     def diagonal(self, matrix: Any) -> Array:
         return (matrix * self.num.eye(matrix.shape[-1], dtype=matrix.dtype)).sum(axis=-1)
@@ -142,8 +139,8 @@ class Traced(Single):
 
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
-        if a.size > (WIDE if self._alone else MAPPED):
-            lax = self._jax.lax  # and no scatter, which fits into no kernel
+        if a.size > (WIDE if self.alone else MAPPED):
+            lax = self._jax.lax  # faster than a scatter
             old = lax.dynamic_index_in_dim(a, place, keepdims=False)
             return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
         return super().put(a, place, value, rows)
@@ -164,7 +161,7 @@ class Traced(Single):
         return body(state) if most == 1 else self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` in a `cond`; under `vmap` to all rows, if one of them needs it."""
+        """Apply `work` in a `cond`; under `vmap` to all rows if one of them needs it."""
         if isinstance(mask, bool):
             return work(state) if mask else state
 
@@ -191,10 +188,10 @@ class Traced(Single):
         return self._in_rows(looped, again, 0, state)
 
     def _in_rows(self, control: Callable[[Any, Any], Any], work: Callable[..., Any], *turn: Any) -> Any:
-        """Return the state after `control` of work; under `vmap` work is mapped, and control sees all rows.
+        """Return the state after `control` of work; under `vmap`, work is mapped and control sees all rows.
 
-        `vmap` of a loop selects what each row keeps, part by part. There is no need to: work changes nothing
-        in rows that do not ask for it, in any kind of run.
+        `vmap` of a loop would select for each row whether it keeps the old state. That is not needed, since
+        work changes nothing in rows that do not need it.
         """
         jax = self._jax
         flat, tree = jax.tree.flatten((self._handed(), *self.fixed(turn)))
@@ -205,7 +202,7 @@ class Traced(Single):
             new = work(*turn)
             return jax.tree.leaves((self._handed(), *new))
 
-        # `vmap` must see all that is batched, so what the work closes over becomes an argument
+        # `vmap` must see all that is batched, so closed-over arrays become arguments
         traced = jax.make_jaxpr(done)(*flat)
 
         def controlled(worked: Any, flat: Any) -> Any:
@@ -233,7 +230,7 @@ class Traced(Single):
         return end
 
     def _handed(self) -> Any:
-        """Return what a loop hands on beside its state: the counts, and whether something was deferred."""
+        """Return what a loop carries besides its state: the counts, and whether a rare case was met."""
         counts = None if self.counter is None else self.counter.counts
         return self.fixed((counts, self.deferred if self.quick else None))
 
@@ -244,7 +241,7 @@ class Traced(Single):
         self.deferred = False if deferred is None else deferred
 
     def fixed(self, state: Any) -> Any:
-        """Return a state with arrays in place of Python's numbers, whole ones in 32 bits."""
+        """Return a state with arrays in place of Python numbers, integers with 32 bits."""
 
         def array(a: Any) -> Any:
             if isinstance(a, float):
@@ -255,20 +252,20 @@ class Traced(Single):
         return alike(self._jax.tree.map(array, state), self._apart)
 
     def cast(self, new: Any, old: Any) -> Any:
-        """Return a state with the dtypes of another."""
+        """Return a state with the dtypes of another one."""
         array: Any = self.num.asarray
         return alike(self._jax.tree.map(lambda a, b: array(a, b.dtype), new, old), self._apart)  # pyright: ignore
 
 
 def apart(x: Any) -> Any:
-    """Return a mask, False, that differs between the devices of a `shard_map` as x does; None outside."""
+    """Return a mask, False, that varies over the devices of a `shard_map` as x does; None outside of one."""
     jax = _jax()
     inside = jax.sharding.get_abstract_mesh().manual_axes
     return jax.numpy.zeros_like(x, dtype=bool).any() if inside else None
 
 
 def alike(tree: Any, mask: Any) -> Any:
-    """Return arrays that differ between devices as a mask does: loops and branches ask for one type."""
+    """Return arrays that vary over devices as the mask does, since loops and branches need matching types."""
     if mask is None:
         return tree
     return _jax().tree.map(lambda a: _jax().numpy.where(mask, a, a), tree)

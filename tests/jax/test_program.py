@@ -1,0 +1,43 @@
+"""What a compiled program is made of: how often the function is in it, and how long its sums are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steepen.jax as sj
+
+
+def primitives(jaxpr, seen):
+    """Yield the names of all primitives; a part that is called from several places counts once."""
+    if id(jaxpr) in seen:
+        return
+    seen.add(id(jaxpr))
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for value in equation.params.values():
+            for part in value if isinstance(value, tuple) else (value,):
+                inner = getattr(part, "jaxpr", None)
+                if inner is not None:
+                    yield from primitives(getattr(inner, "jaxpr", inner), seen)
+
+
+@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd-auto"])
+@pytest.mark.parametrize(("x0", "places"), [(np.array([-1.2, 1.0]), 2), (np.ones((3, 2)), 4)])
+def test_a_function_is_in_the_program_at_few_places(method, x0, places):
+    """The trials of the search have it, and all that is seldom run has one together.
+
+    In batches f and ∇f come apart in the trials, and the starts, which are fewer at a time, have their own.
+    """
+
+    def fun(x):  # it has one arc tangent, and its gradient none
+        return jnp.arctan(x).sum() + (x * x).sum()
+
+    program = jax.make_jaxpr(lambda x: sj.minimize(fun, x, method=method, bounds=[(-2.0, 2.0)] * 2))(x0)
+    assert list(primitives(program.jaxpr, set())).count("atan") == places
+
+
+def test_a_long_sum_is_accurate_in_single_precision():
+    data = np.full(2**20, 0.1, np.float32)
+    found = sj.minimize(lambda x: (jnp.asarray(data) * (1 + x * x)).sum(), np.float32([0.5]), method="bfgs")
+    np.testing.assert_allclose(found.fun, data.sum(dtype=float), rtol=1e-5)
