@@ -188,9 +188,12 @@ def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: An
         spent = state.steps + state.perturbed * task.part / task.batch
         back = (spent >= BACK * steps) & (method == "gate")  # what was watched is trained on
         batch = taken(data, jnp.where(back, all_rows, rows))
-        told = lambda state: so.record_validation_loss(state, loss(params, taken(data, task.watched)))  # noqa: E731
-        due = (k % (steps // 50) == 0) & ~back
-        known = jax.lax.cond(due, told, lambda state: state, state)
+
+        def told(state: Any) -> Any:
+            new = so.record_validation_loss(state, loss(params, taken(data, task.watched)))
+            return jax.tree.map(lambda a, b: jnp.where(back, a, b), state, new)
+
+        known = jax.lax.cond(k % (steps // 50) == 0, told, lambda state: state, state)  # one k for all seeds
         part = taken(batch, slice(task.part))
         both = jax.value_and_grad(lambda p: loss(p, batch))
         updates, new = opt.update(jax.grad(loss)(params, part), known, params, value_and_grad_fn=both)
