@@ -36,7 +36,7 @@ TITLES = {"mnist1d": "MNIST-1D, perceptron", "characters": "characters, transfor
 
 
 class Task(NamedTuple):
-    """What is trained: `watched` are the rows that GapSAM looks at, and does not train on."""
+    """What is trained: `watched` are the rows that GapSAM watches, and is trained on in the end only."""
 
     rows: str  # the name of the torch rows
     data: Any
@@ -56,7 +56,6 @@ class Task(NamedTuple):
     def steps(self, method: str) -> int:
         """Return the steps that the gradients of a run are enough for."""
         costs = {"sam": 1.0, "share16-late": 0.5 * self.part / self.batch}
-        costs |= dict.fromkeys(("gap", "gate"), self.part / self.batch / 3)
         return int(self.gradients / (1 + costs.get(method, 0.0)))
 
 
@@ -163,35 +162,48 @@ def taken(data: Any, rows: Any) -> Any:
 
 def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: Any) -> Any:
     """Return the parameters at the end of a run."""
+    from benchmarks.training.methods import BACK
+
     steps, data, loss, gap = task.steps(method), task.data, task.loss, method in ("gap", "gate")
-    rise = round(0.05 * steps)
-    opt = task.base(optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps), decay)
+    rise, every = round(0.05 * steps), np.arange(len(data[0]))
+    rate = optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps)
+    opt = task.base(1.0 if gap else rate, decay)
     if gap:
         opt = so.gap_sam(opt, steps, **({} if method == "gate" else {"gate": None}))
-        kept = np.setdiff1d(np.arange(len(data[0])), task.watched)
-        watched, data = taken(data, task.watched), taken(data, kept)
     elif method == "msam":
         opt = so.msam(opt, lambda k: jnp.where(k < rise, 0.0, rho))
     start, order = jax.random.split(jax.random.key(seed))
     params = task.initial(start)
-    per_pass = len(data[0]) // task.batch
-    orders = jax.vmap(lambda k: jax.random.permutation(k, len(data[0])))(
-        jax.random.split(order, -(-steps // per_pass))
-    )
-    rows = orders[:, : per_pass * task.batch].reshape(-1, task.batch)[:steps]
+
+    def batches(rows: np.ndarray) -> Any:
+        per_pass = len(rows) // task.batch
+        keys = jax.random.split(order, -(-steps // per_pass))
+        orders = jnp.asarray(rows)[jax.vmap(lambda k: jax.random.permutation(k, len(rows)))(keys)]
+        return orders[:, : per_pass * task.batch].reshape(-1, task.batch)[:steps]
+
+    def gap_step(carry: Any, now: Any) -> Any:
+        """Take a step of GapSAM: its rate falls by gradients spent, and the run ends when these are."""
+        params, state = carry
+        k, rows, all_rows = now
+        spent = state.steps + state.perturbed * task.part / task.batch
+        back = (spent >= BACK * steps) & (method == "gate")  # what was watched is trained on
+        batch = taken(data, jnp.where(back, all_rows, rows))
+
+        def told(state: Any) -> Any:
+            new = so.record_validation_loss(state, loss(params, taken(data, task.watched)))
+            return jax.tree.map(lambda a, b: jnp.where(back, a, b), state, new)
+
+        known = jax.lax.cond(k % (steps // 50) == 0, told, lambda state: state, state)  # one k for all seeds
+        part = taken(batch, slice(task.part))
+        both = jax.value_and_grad(lambda p: loss(p, batch))
+        updates, new = opt.update(jax.grad(loss)(params, part), known, params, value_and_grad_fn=both)
+        moved = optax.apply_updates(params, jax.tree.map(lambda u: rate(spent) * u, updates))
+        return jax.tree.map(lambda a, b: jnp.where(steps - spent >= 1, a, b), (moved, new), carry), None
 
     def step(carry: Any, now: Any) -> Any:
         params, state = carry
         k, rows = now
-        batch = taken(data, rows)
-        if gap:
-            told = lambda state: so.record_validation_loss(state, loss(params, watched))  # noqa: E731
-            state = jax.lax.cond(k % (steps // 50) == 0, told, lambda state: state, state)
-            part = taken(batch, slice(task.part))
-            both = jax.value_and_grad(lambda p: loss(p, batch))
-            updates, state = opt.update(jax.grad(loss)(params, part), state, params, value_and_grad_fn=both)
-            return (optax.apply_updates(params, updates), state), None
-        gradient = jax.value_and_grad(loss)
+        batch, gradient = taken(data, rows), jax.value_and_grad(loss)
         if method == "sam":
             gradient = so.value_and_grad(loss, rho=rho)
         elif method == "share16-late":
@@ -200,7 +212,11 @@ def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: An
         updates, state = opt.update(gradient(params, batch)[1], state, params)
         return (optax.apply_updates(params, updates), state), None
 
-    (params, state), _ = jax.lax.scan(step, (params, opt.init(params)), (jnp.arange(steps), rows))
+    if gap:
+        given = jnp.arange(steps), batches(np.setdiff1d(every, task.watched)), batches(every)
+    else:
+        given = jnp.arange(steps), batches(every)
+    (params, state), _ = jax.lax.scan(gap_step if gap else step, (params, opt.init(params)), given)
     return so.eval_params(state, params) if method == "msam" else params
 
 

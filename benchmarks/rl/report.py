@@ -139,10 +139,15 @@ def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Pat
     envs = list(
         dict.fromkeys(record["env"] for record in records if any("×" in n for n in record["returns"]))
     )
-    figure, axes = plt.subplots(1, len(envs) + bool(grpo), figsize=(3.2 * (len(envs) + bool(grpo)), 2.8))
+    count = len(envs) + bool(grpo)
+    columns, lines = min(count, 3), -(-count // 3)
+    figure, grid = plt.subplots(lines, columns, figsize=(3.2 * columns, 2.8 * lines), squeeze=False)
+    axes = list(grid.flat)
+    for axis in axes[count:]:
+        axis.axis("off")
     shown = {"PPO": "C0", "SAM, actor": "C1", "CGD λ = ½, actor": "C2", "CGD ratio, actor": "C3"}
     colours = {"no penalty": "C0", "KL": "C4", "ratio": "C3"}
-    for axis, env in zip(np.atleast_1d(axes), envs, strict=False):
+    for axis, env in zip(axes, envs, strict=False):
         for record in (r for r in records if r["env"] == env and r["row"] in shown):
             by: dict[float, list[Any]] = {1.0: [record["returns"]["clean"]]}
             for name, values in record["returns"].items():
@@ -153,11 +158,11 @@ def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Pat
             axis.plot(xs, found[:, 0], label=record["row"], color=shown[record["row"]])
             axis.fill_between(xs, found[:, 1], found[:, 2], color=shown[record["row"]], alpha=0.15, lw=0)
         axis.set(title=env, xlabel="what was changed, times")
-    np.atleast_1d(axes)[0].set_ylabel("return")
+        axis.set_ylabel("return")
     if envs:
-        np.atleast_1d(axes)[0].legend(fontsize=7, frameon=False)
+        axes[0].legend(fontsize=7, frameon=False)
     if grpo:
-        axis = np.atleast_1d(axes)[-1]
+        axis = axes[count - 1]
         for record in grpo:
             curve, colour = np.asarray(record["curve"]), colours[record["row"]]
             steps = np.arange(len(curve)) * record["every"]
@@ -180,6 +185,7 @@ def fill(page: str, name: str, text: str) -> str:
 
 def main(results: Path, page: Path, rows: Path) -> None:
     control = [record for part in ("classic", "minatar", "brax") for record in read(results, part)]
+    control = [record | {"env": record["env"][0].upper() + record["env"][1:]} for record in control]
     grpo, times = read(results, "grpo"), read(results, "time")
     text = page.read_text("utf-8")
     if control:

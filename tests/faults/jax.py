@@ -67,7 +67,7 @@ FAULTS: tuple[Fault, ...] = (
         ("relative = norm(change, selection) / n", "relative = norm(change, selection)",
          "the direction of a ratio is the same in torch and in optax")),
     *within("optax/_trees.py",
-        ("+ nu * vdot(g, change, selection) > 0", "+ nu * vdot(g, change, selection) > -jnp.inf",
+        ("vdot(g, d, selection) <= 0", "vdot(g, d, selection) < -jnp.inf",
          "value_and_grad has the paper's guard"),
         ("use = jnp.logical_and(when, jnp.isfinite(value))", "use = jnp.asarray(when)",
          "a loss that is not finite leaves no trace in a state of optax"),

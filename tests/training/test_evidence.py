@@ -276,7 +276,7 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
     for task, tokens in (("small", "256 thousand"), ("large", "2 million"), ("books", "ten million")):
         gate, base = (report.finals(done, f"lm-{task}", "adamw", name) for name in ("gate", "base"))
         mean, error = report.Mean.of(found := report.paired(gate, base, report._loss))
-        assert (mean < 0, len(found)) == (task != "books", 3 if task == "small" else 2)
+        assert (mean < 0, len(found)) == (task != "books", 2 if task == "large" else 3)
         ends = (
             report.cell([report.stopped(run) for run in base.values()]),
             report.cell([report._loss(run) for run in gate.values()]),
@@ -284,7 +284,7 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
         (stopped, one), (ended, other) = (map(float, end.split(" ± ")) for end in ends)
         assert task == "books" or abs(stopped - ended) < 2 * np.hypot(one, other)  # "did as well"
         assert re.search(rf"{abs(mean):.3f}( ± {error:.3f}| of test loss) with {tokens}", readme)
-    assert "two of twelve fine-tuning settings (ahead in two, level in eight)" in readme
+    assert "three of twelve fine-tuning settings (ahead in three, level in six)" in readme
     lost = re.findall(r"settings[^|]*\| \d+ \| 9[^|]*\| [+−]([^|]*) ± ([^|]*) \|", page("docs/evidence.md"))
     assert [float(mean) < 2 * float(error) for mean, error in lost] == [True, True]
     assert "Around airbench, a fast CIFAR-10 recipe, it is level" in readme
@@ -328,7 +328,7 @@ def test_what_the_page_says_of_rounded_networks_holds(short):
 
 PLACES = {  # of a row and another: tasks on which it is ahead, level or behind
     ("sam", "decay"): {"ahead": 7, "behind": 5},
-    ("gate", "decay"): {"ahead": 2, "level": 8, "behind": 2},
+    ("gate", "decay"): {"ahead": 3, "level": 6, "behind": 3},
     ("gate", "decay-less"): {"ahead": 5, "level": 7},
     ("gate", "gap"): {"ahead": 12},
     ("gate", "early"): {"ahead": 10, "level": 2},
@@ -337,17 +337,17 @@ PLACES = {  # of a row and another: tasks on which it is ahead, level or behind
 
 @pytest.mark.slow
 def test_what_the_page_says_of_fine_tuning_holds(short, done):
-    report, text, less = short.report, page("docs/evidence.md"), {}
+    report, text = short.report, page("docs/evidence.md")
     tasks, halves, calibrated, places = short.work.TASKS, Counter(), 0, {pair: Counter() for pair in PLACES}
     for task in tasks:
         names = ("sam", "gate", "gap", "gap-own", "decay", "early")
         runs = {name: list(report.finals(done, task, "adamw", name).values()) for name in names}
         error = {name: np.mean([run["calibration"] for run in own]) for name, own in runs.items()}
         calibrated += error["gate"] <= error["decay"]
-        assert all(len(own) == 10 or (name == "gate" and len(own) > 5) for name, own in runs.items())
+        assert {len(own) for own in runs.values()} == {10}
         ends = (report.finals(done, task, "adamw", name) for name in ("gate", "decay"))
         mean, spread = report.Mean.of(report.paired(*ends, lambda run: 100 * run["accuracy"]))
-        less |= {task: f"by {-mean:.2f} ± {spread:.2f}"} if mean < -2 * spread else {}
+        assert mean > -2 * spread  # "level everywhere"
         for pair in PLACES:
             ends = (report.finals(done, task, "adamw", name) for name in pair)
             mean, spread = report.Mean.of(report.paired(*ends, report._loss))
@@ -362,6 +362,4 @@ def test_what_the_page_says_of_fine_tuning_holds(short, done):
     finals = {job: run for job, run in done.items() if job.stage == "final" and job.task in tasks}
     classes = {job: report.CLASSES[job.task.partition("-")[0]] for job in finals}
     assert [job.method for job, run in finals.items() if report.ruined(run, classes[job])] == ["early"]
-    assert set(less) == {"manual-64-whole", "manual-16-lora"}
-    assert all(said in text for said in less.values())
     assert f"One run of {len(finals)} was ruined" in text

@@ -125,5 +125,5 @@ def subtract(a: Any, b: Any) -> Any:
 
 def combine(g: Any, nu: Any, change: Any, selection: Selection) -> Any:
     """Return g + ν·change, or g if that is no descent direction (in the perturbed leaves): the guard."""
-    descends = vdot(g, g, selection) + nu * vdot(g, change, selection) > 0
-    return add(g, jnp.where(descends, nu, 0), change)
+    d = add(g, nu, change)  # in one pass with its product with g; the choice of a tree is no pass
+    return jax.lax.cond(vdot(g, d, selection) <= 0, lambda _, g: g, lambda d, _: d, d, g)
