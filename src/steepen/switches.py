@@ -7,8 +7,6 @@ combine with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from ._core.arrays import Mask, Scalar
 from ._tools.check import number, whole
@@ -149,5 +147,7 @@ class AnyOf(Switch):
         return min([part.last for part in self.parts if part.last is not None], default=None)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        offs = (part.off(k, guarded, before, after, first) for part in self.parts)
-        return reduce(or_, offs)
+        result: Mask = False
+        for part in self.parts:
+            result = result | part.off(k, guarded, before, after, first)
+        return result
