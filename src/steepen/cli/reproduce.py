@@ -40,7 +40,7 @@ def command(
             "reproduce: the paper's studies are in the source tree of steepen, not in the installed package; "
             "run `make reproduce` in a clone"
         )
-    from ..paper import ITEMS, reproduce
+    from ..paper._reproduce import ITEMS, reproduce
 
     if list_items:
         width = max(map(len, ITEMS)) + 2
