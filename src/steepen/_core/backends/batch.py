@@ -64,7 +64,8 @@ class Batch(Single):
         if self.all(mask):
             return a
         mask = np.reshape(mask, (-1,) + (1,) * (a.ndim - 1))
-        return self.xp.where(self.xp.asarray(mask, device=device(a)), a, b)
+        xp = namespace(a)  # values are on the host, points may be on a device
+        return xp.where(xp.asarray(mask, device=device(a)), a, b)
 
     def finite(self, v: Any) -> Mask:
         if math.isfinite(float(v.sum())):  # quick, and nearly always enough
