@@ -253,7 +253,8 @@ def test_what_is_rare_is_run_again_by_the_whole_program():
     many = sj.minimize(fun, starts, gtol=0.0)
     assert _slots.many.programs() == before + 2
     assert set(map(int, many.status)) <= {*FLOOR, st.Status.NONFINITE_VALUE}
-    inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0))  # it has all in one program
+    # it has all in one program; last bits, and so the options, decide at the floor of f
+    inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0), compiler_options=SHORT)
     for row, start in enumerate(starts):
         for one in (sj.minimize(fun, start, gtol=0.0), inside(start)):
             assert (int(one.status), int(one.nit)) == (int(many.status[row]), int(many.nit[row]))
