@@ -29,8 +29,6 @@ FAULTS: tuple[Fault, ...] = (
     *within("jax/_loop.py",
         ("(self.bounds[0] > self.bounds[1]).any()", "(self.bounds[0] > self.bounds[1]).all()",
          "one pair of crossed bounds among many is infeasible"),
-        ("self.backend.negate(live), jnp.int32", "0, jnp.int32",
-         "a compiled run that ends where it stands counts no iteration"),
         ("c.k % ring.k.shape[0], self", "c.k % (ring.k.shape[0] - 1), self",
          "the last K iterates of a compiled run are kept")),
     *within("jax/_slots.py",

@@ -25,7 +25,6 @@ def plain() -> Iterator[None]:
 QUICK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_copy_insertion_use_region_analysis": True,
-    "xla_backend_optimization_level": 2,
 }
 """XLA options for a CPU: half the compile time, and fewer copies of the loop state."""
 
