@@ -87,8 +87,12 @@ class EvaluationCounter:
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)
         if covered is not True:
-            self.cut = self.cut or not np.all(covered)
+            self._note(covered)
         return covered if self.rows is None else np.broadcast_to(covered, self.rows)
+
+    def _note(self, covered: Mask) -> None:
+        """Remember that a limit has prevented an evaluation; compiled runs cannot."""
+        self.cut = self.cut or not np.all(covered)
 
     def over(self, cost: Cost, more: Cost, on: Mask) -> Whole:
         """Return the status where the limits do not cover a cost, with `more` where the penalty is on."""

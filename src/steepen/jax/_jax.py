@@ -64,6 +64,6 @@ def _is_quick() -> bool:
         return False
     try:
         jax.jit(abs, compiler_options=SHORT).lower(0.0).compile()
-    except Exception:
+    except RuntimeError:
         return False
     return True
