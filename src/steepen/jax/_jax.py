@@ -27,7 +27,7 @@ QUICK = {
     "xla_cpu_copy_insertion_use_region_analysis": True,
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
 }
-"""XLA options for a CPU: half the compile time, fewer copies of the loop state, and operations in order, which
+"""XLA options for a CPU: half the compile time, fewer copies of the loop state, and operations in order: they
 are too short to be worth a second thread."""
 
 SHORT, LONGEST = QUICK | {"xla_disable_hlo_passes": "tree_reduction_rewriter"}, 1024
