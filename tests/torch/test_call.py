@@ -19,7 +19,7 @@ class TestDocumented(Documented):
 
 def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):
     exec(compile(blocks("README.md")[1], "README.md, snippet 2", "exec"), {})
-    said = r"steps taken +120\nof these perturbed +31\n(.+\n)+"
+    said = r"steps taken +120\nwith an ascent step +31\n(.+\n)+"
     assert re.fullmatch(said, capsys.readouterr().out)
 
 
@@ -32,5 +32,5 @@ def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
     for number, block in enumerate(found):
         exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
     said = capsys.readouterr().out
-    assert re.search(r"of these perturbed +\d\d\n", said)
+    assert re.search(r"with an ascent step +\d\d\n", said)
     assert re.search(r"^gap .* of ", said, re.MULTILINE)

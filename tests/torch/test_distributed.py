@@ -60,7 +60,7 @@ def torchrun(*program):
 @pytest.mark.parametrize("name", ["train_with_ddp", "train_with_fsdp"])
 def test_the_examples_probe_and_learn(name):
     said = torchrun(ROOT / "examples" / f"{name}.py")
-    steps, perturbed = map(int, re.findall(r"^(?:steps taken|of these perturbed) +(\d+)$", said, re.M))
+    steps, perturbed = map(int, re.findall(r"^(?:steps taken|with an ascent step) +(\d+)$", said, re.M))
     assert steps // 3 + 1 >= perturbed > 30
     assert float(re.search(r"2 processes, accuracy (.*)\n", said)[1]) > 0.75
 

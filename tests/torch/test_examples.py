@@ -49,7 +49,7 @@ def test_probes_and_learns(name, capsys):
     assert accuracy > 0.75  # of ten digits
     assert report.perturbed >= report.steps // 3
     assert report.length > 0
-    assert "of these perturbed" in capsys.readouterr().out
+    assert "with an ascent step" in capsys.readouterr().out
     if name == "train_with_compile":  # one graph for the share and one for the batch, for 75 steps
         assert graphs["stats"]["unique_graphs"] == 2
 

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 
 _ROWS = {
-    "steps": "steps taken", "perturbed": "of these perturbed", "total_steps": "steps planned",
-    "gradients": "passes over a batch", "length": "length of the ascent step",
+    "steps": "steps taken", "perturbed": "with an ascent step", "total_steps": "steps planned",
+    "gradients": "cost in gradients", "length": "length of the ascent step",
     "tripped": "steps the guard turned back", "validation": "validation loss", "error": "its standard error",
-    "training": "training loss", "gap": "gap between them", "opening": "how far the gate is open",
-    "target": "rise aimed at", "rise": "rise over the batch", "bound": "part of these cut to the limit",
+    "training": "training loss", "gap": "gap between them", "opening": "gate: 0 closed, 1 open",
+    "target": "target rise of the loss", "rise": "measured rise of the loss",
+    "bound": "fraction cut to the limit",
 }  # fmt: skip
 
 
@@ -25,10 +26,10 @@ class Report:
     Examples
     --------
     >>> print(Report(steps=100, perturbed=50, gradients=103.1, length=0.25))
-    steps taken                         100
-    of these perturbed                   50
-    passes over a batch               103.1
-    length of the ascent step          0.25
+    steps taken                      100
+    with an ascent step               50
+    cost in gradients              103.1
+    length of the ascent step       0.25
     """
 
     steps: int = 0
