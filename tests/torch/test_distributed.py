@@ -239,7 +239,7 @@ def saved(model, opt):
 @check
 def refusals(rank):
     model = wrapped("ddp")
-    with pytest.raises(RuntimeError, match=r"save the states of both opt.base and opt.own"):
+    with pytest.raises(RuntimeError, match=r"for a distributed checkpoint save opt.base and opt.own"):
         states.get_optimizer_state_dict(model, optimizer("CGD", model))
 
 
