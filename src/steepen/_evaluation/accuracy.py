@@ -113,7 +113,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         return backend.and_not(rough, central)
 
     def _inaccurate_soon(self, c: SolverState) -> Mask:
-        """Return where they will by what the last step has gained: gains fall by squares at the end."""
+        """Return where they soon will, by the last gain: near the end gains fall quadratically."""
         backend, point = self.backend, c.point
         error = self.error_of(point.x, point.f, False)
         _, hidden = self.decreases(point.x, point.f, 0.0 * point.x, error)
@@ -152,17 +152,17 @@ class AdaptiveGradient(AdaptiveDifferences):
         noisy = noise.noisy(point.f)
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         small = small & (decrease <= low) & (hidden <= low) & self._sound(c)
-        # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
-        # of a quantised f is no chance, and a search may still find a slope
+        # a slope that noise does not hide may lead far along a valley, which these sums do not show; the
+        # error of a quantised f is not random, and a search may still find a slope
         small = backend.and_not(
             small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (self.state.resolution > 0)
         )
         return self._confirmed(c, small, backend.select(hidden > decrease, FD_LIMIT, ROUNDOFF))
 
     def improves(self, c: SolverState, stuck: Mask) -> tuple[Mask, Whole]:
-        """Make differences central; end rows whose central gradient is no more than its error.
+        """Make differences central; end rows whose central gradient does not exceed its error.
 
-        Where it is more, the noise of f may be more than it was taken to be.
+        Where it does, the noise of f may be larger than estimated.
         """
         backend, point = self.backend, c.point
         better = backend.and_not(stuck, self.state.central)
@@ -173,19 +173,19 @@ class AdaptiveGradient(AdaptiveDifferences):
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         low, quantised = 2 * self.visible(point.f), self.state.resolution > 0
         noisy = self.noise.noisy(point.f)
-        # the predicted decrease has not shown; rounding may be more than that of one operation
+        # the predicted decrease did not appear; rounding may exceed that of one operation
         unseen = backend.select(
             noisy, backend.select(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low
         )
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.stalled & (decrease > tuning.RESOLVED * hidden)
         lost = backend.and_not(backend.num.maximum(decrease, hidden) <= unseen, clear)
-        # what hides a part of all that f has fallen by proves nothing
+        # an error that hides much of the total decrease proves nothing
         part = hidden <= tuning.CRAWLS * backend.num.maximum(abs(point.f), c.first - point.f)
         spent = ((decrease <= hidden) & (part | (decrease <= low))) | backend.and_not(
             lost, quantised & (self.state.noise > 0)
         )
-        # the error of a quantised f is no chance, and repeats itself
+        # the error of a quantised f is not random: it repeats
         spent = backend.and_not(stuck & spent & self._sound(c), quantised & (hidden > low))
         doubt = backend.and_not(stuck, spent) & self.evaluator.counter.affords(NOISE_COST)
         if backend.any(doubt):
@@ -196,7 +196,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         return better | backend.and_not(spent & known, self.known), code  # what was learnt of f″ was wrong
 
     def _sound(self, c: SolverState) -> Mask:
-        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
+        """Return where f″ is known and no slope is so steep that the rounding of x shows in f."""
         size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
         return self.known & (self.eps * self.state.conditioning <= 1e-3 * size)
 

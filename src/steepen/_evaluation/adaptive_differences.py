@@ -187,7 +187,7 @@ class AdaptiveDifferences(DifferenceGradient):
             open = open & ~(second > least)
             # where f″ does not show over the longest difference, it is no more than this
             found = np.where(np.isfinite(second), np.maximum(second, least) / square, found)
-        # one side tells of slopes alone, and of few digits not even of those
+        # one-sided values show slopes only, and with few digits not even these
         unseen = np.isnan(found) & column(rows & (state.resolution == 0))
         state.curvature = np.where(unseen, self.curvature_at(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)

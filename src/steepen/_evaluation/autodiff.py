@@ -39,7 +39,7 @@ def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Deri
 
 
 class _Program:
-    """What a function was seen to do, and what JAX has compiled of it, for one point or for rows."""
+    """The trace of a function, and what JAX has compiled of it, for one point or for rows."""
 
     def __init__(self, jax: Any, seen: Any, rows: bool):
         self._core, self._jaxpr = jax.extend.core, seen.jaxpr
@@ -58,7 +58,7 @@ class _Program:
         return self._core.jaxpr_as_fun(self._core.ClosedJaxpr(self._jaxpr, data))(x)[0]
 
 
-_PROGRAMS: dict[Any, _Program] = {}  # by what a function was seen to do: a lambda is made anew each time
+_PROGRAMS: dict[Any, _Program] = {}  # by the trace, since a lambda is a new object each time
 PROGRAMS = 64  # the number of programs kept
 
 
@@ -72,7 +72,7 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
     def seen() -> tuple[_Program, Any]:
         """Trace fun once a run, since what it closes over may have changed; compile what is new."""
 
-        def anew(x: Array) -> Any:  # JAX remembers fun itself, and what it once did
+        def anew(x: Array) -> Any:  # JAX caches by the identity of fun, and would miss a change
             return fun(x)
 
         found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))

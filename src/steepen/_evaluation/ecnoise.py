@@ -2,7 +2,7 @@
 
 Noise is measured by ECnoise (Moré and Wild 2011). Seven values on a short line make a table of differences.
 The k-th differences of noise with standard deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth
-function vanish: where three columns in a row agree, there is noise, and they tell its level. A kink fills the
+function vanish: where three columns in a row agree, there is noise, and they give its level. A kink fills the
 columns as noise does (79 of 100 do). But its second differences have one sign, and all but two of them
 vanish; of noise with seven values one in a hundred looks so.
 """

@@ -108,7 +108,7 @@ class _Ground:
         return _Rows(mask, level, within_noise, still, noise_limit)
 
     def judged(self, rows: _Rows, asked: Mask, to: Array, fall: Scalar) -> _Rows:
-        """Return what is known once the directions lead so far, and f falls so much on the way."""
+        """Return what a predicted move of this length and a predicted decrease of this size show."""
         backend = self.context.backend
         still = _unless(backend, rows.still, asked, _within(backend.norm(to), self.part * self.top))
         if not self.context.evaluator.source.exact:  # a small move of x is then no proof by itself
@@ -133,7 +133,7 @@ class _Ground:
 
 
 def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
-    """Ask the first directions in the plain metric, and then in that of the sizes of the variables."""
+    """Probe the first directions in the plain metric, and then in that of the sizes of the variables."""
     backend, x = ground.context.backend, ground.x
     metric = backend.where(s.turn == 0, 0.0 * x + 1.0, _unit(backend, ground.top, abs(x)))
     left, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
@@ -188,7 +188,7 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
 
 
 def _unless(backend: Backend, held: Mask, asked: Mask, fine: Mask) -> Mask:
-    """Return a mask without the rows that are being asked and are not fine."""
+    """Return a mask without the rows that were probed and failed."""
     return backend.and_not(held, backend.and_not(asked, fine))
 
 

@@ -56,7 +56,7 @@ class GivenGradient:
         return self.evaluator.grad(c.point.x, rows, cached), None
 
     def recheck(self, c: SolverState) -> Whole:
-        """Look again at gradients that vanish by the digits of f; return who cannot afford that."""
+        """Look again at gradients that vanish by the digits of f; return the rows that cannot afford it."""
         return RUNNING
 
     def trusts(self, c: SolverState) -> Mask:
@@ -72,7 +72,7 @@ class GivenGradient:
         return RUNNING
 
     def improves(self, c: SolverState, stuck: Mask) -> tuple[Mask, Whole]:
-        """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
+        """Return which rows get a better gradient after a failed search, and which have ended."""
         return False, RUNNING
 
     def relax(self, c: SolverState, calm: Mask) -> None:
