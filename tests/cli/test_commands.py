@@ -32,7 +32,7 @@ def cli(capsys):
         ("explore branin --out page.txt", "--out: expected a file name ending in .html, got 'page.txt'"),
         ("explore branin --out nowhere/page.html", "--out: expected a file in an existing folder"),
         ("reproduce --only lemma", "--only: 'lemma' is not known; did you mean 'lemma1'?"),
-        ("sweep nothing.toml", "FILE.toml: file 'nothing.toml' does not exist"),
+        ("sweep nothing.toml", "Invalid value for 'FILE.toml': file 'nothing.toml' does not exist"),
         ("reproduce --colour red", "No such option: --colour"),
     ],
 )

@@ -13,6 +13,7 @@ from pandas.testing import assert_frame_equal
 from tests.pairs import WHOLE
 
 import steepen as st
+from steepen._tools.jobs.file import sealed
 
 BUDGET = st.Budget(grads=40)
 GRID = {
@@ -70,6 +71,8 @@ def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
     monkeypatch.setattr(module, "minimize", counted)
     st.sweep("booth", 10, method="cgd-fd", step=[0.01, 0.02], lam=np.linspace(0.01, 0.1, 5), r=[0.1, 0.2])
     assert made == [10, 200]  # f0, and all of it
+    plan = module.Plan({}, [], [], [], False, {"budget": None, "engine": "eager"}, None)
+    assert [plan.batch_size(1000, name) for name in ("gd", "bfgs")] == [266, 3]  # docs/many.md has the first
 
 
 def test_functions_of_several_sizes_and_starts_of_their_own(tmp_path):
@@ -133,6 +136,9 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
     with pytest.raises(
         ValueError, match=r"path: .*t.jsonl' has the old format, without checksums; .* reads it"
     ):
+        st.load_results(tmp_path / "t.jsonl")
+    (tmp_path / "t.jsonl").write_bytes(sealed('{"steepen": "results 2", "key": [], "results": "sweep"}'))
+    with pytest.raises(ValueError, match=r"path: .*t.jsonl' has the old layout of a sweep; .* reads it"):
         st.load_results(tmp_path / "t.jsonl")
     assert_frame_equal(swept(out=out), found, check_exact=True)
     assert_frame_equal(swept(), found, check_exact=True)

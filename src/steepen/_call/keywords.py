@@ -121,7 +121,7 @@ def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "m
     known = keywords.__annotations__
     for name in given:
         if name not in known:
-            unknown = f"not an argument of {call}; {meant(name, list(known))}"
+            unknown = f"not an argument of {call}; {meant(name, ['method', *known])}"
             raise TypeError(f"{name}: {INSTEAD.get(name, unknown)}")
     return {name: DEFAULTS.get(name) for name in known} | dict(given)
 

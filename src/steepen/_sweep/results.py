@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._core.status import Status
 from .._tools.check import is_number
@@ -54,12 +53,18 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     if not Path(path).is_file():
         raise ValueError(f"path: file {os.fspath(path)!r} does not exist")
     head = read_head("path", Path(path))
+    sweep = head.get("results") == "sweep"
+    if sweep and "columns" not in head:
+        old = (
+            "has the old layout of a sweep; the steepen that wrote it, of commit 5b3703c or before, reads it"
+        )
+        raise ValueError(f"path: {os.fspath(path)!r} {old}")
     file = JobFile(path, head["key"])
     records = file.read().values()
     if file.damaged:
         text = "1 line is" if file.damaged == 1 else f"{file.damaged} lines are"
         warnings.warn(f"path: {text} damaged in {os.fspath(path)!r} and skipped", stacklevel=2)
-    made = table_of(head, records) if head.get("results") == "sweep" else pandas.DataFrame(records)
+    made = table_of(head, records) if sweep else pandas.DataFrame(records)
     made.attrs["about"] = head
     return made
 
@@ -70,8 +75,13 @@ def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFram
     functions: dict[str, Any] = about["functions"]
     settings: list[dict[str, Any]] = about["settings"]
     counts, every = [int(one["starts"]) for one in functions.values()], len(settings)
-    begun = dict(zip(functions, every * np.cumsum([0, *counts[:-1]]), strict=True))
-    made, there = _columns(about, every * sum(counts)), np.zeros(every * sum(counts), bool)
+    begun, total = (
+        dict(zip(functions, every * np.cumsum([0, *counts[:-1]]), strict=True)),
+        every * sum(counts),
+    )
+    made: dict[str, Any] = {name: np.full(total, np.nan) for name in about["columns"]}
+    made |= {"status": np.zeros(total, np.uint8), **{name: np.zeros(total, np.int64) for name in COUNTS}}
+    there = np.zeros(total, bool)
     for one in records:
         if "error" in one:
             continue
@@ -96,24 +106,7 @@ def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFram
             columns[name] = column[setting]
     columns["start"] = np.concatenate([np.tile(np.arange(count), every) for count in counts])
     f0 = [np.tile(unpack(one["f0"], int(one["starts"])), every) for one in functions.values()]
-    columns |= {"f0": np.concatenate(f0), **made, "status": _statuses(made["status"], pandas)}
-    table: Any = pandas.DataFrame(columns, copy=False)
+    names = {int(one): one.name for one in Status}
+    made["status"] = pandas.Categorical(made["status"]).rename_categories(names)
+    table: Any = pandas.DataFrame(columns | {"f0": np.concatenate(f0), **made}, copy=False)
     return table if there.all() else table[there].reset_index(drop=True)
-
-
-def _columns(about: Mapping[str, Any], total: int) -> dict[str, NDArray[Any]]:
-    """Return the empty result columns."""
-    names = ["f", "best", *(f"f_{look}" for look in about["at"])]
-    width = max(one["n"] for one in about["functions"].values())
-    names += [f"{kind}{i}" for kind in about["points"] or () for i in range(width)]
-    columns: dict[str, NDArray[Any]] = {name: np.full(total, np.nan) for name in names}
-    columns["status"] = np.zeros(total, np.uint8)
-    return columns | {name: np.zeros(total, np.int64) for name in COUNTS}
-
-
-def _statuses(status: NDArray[Any], pandas: Any) -> Any:
-    """Return status names as a categorical of those that occur."""
-    seen, code = set(np.unique(status).tolist()), np.zeros(256, np.int8)
-    found = [one for one in Status if int(one) in seen]
-    code[[int(one) for one in found]] = np.arange(len(found))
-    return pandas.Categorical.from_codes(code[status], categories=[one.name for one in found])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._call.arguments import settings_of
+from .._call.arguments import settings_of, whole_budget
 from .._call.keywords import Shared, Stopping, complete, spelled_out
 from .._call.minimize import minimize
 from .._core.status import Status
@@ -63,8 +63,7 @@ def sweep(
     """Minimise functions from many starts with many settings, and return a table with one row per run.
 
     Every setting may be a list: all combinations are run, and a method ignores settings it does not have.
-    Runs that differ only in numbers share batched calls. The table does not depend on the order of the runs
-    or the number of processes (bit for bit, if BLAS uses one thread per process).
+    The table does not depend on the number of processes (bit for bit, if BLAS uses one thread in each).
 
     Parameters
     ----------
@@ -75,14 +74,13 @@ def sweep(
     method : str or list of str
         Names of methods.
     seed : int
-        The random seed for drawn starts.
+        The seed of drawn starts.
     at : sequence of int
         Also record f after these numbers of gradients, as columns `f_10` and so on.
     points : bool
         Also record the start and end point of each run, as columns `start0`, … and `x0`, ….
     out : path, optional
-        A results file; its folder must exist. Rows are appended as they complete and are not run again:
-        after an interruption the same call resumes. A file of another sweep is rejected.
+        A results file, to which rows are appended as they complete; the same call resumes the sweep.
     jobs : int, optional
         The number of processes, -1 for one per core; by default as set by `joblib.parallel_config` (cores,
         Dask, Ray), otherwise the current process only.
@@ -92,12 +90,10 @@ def sweep(
         Show a progress bar, if standard error is a terminal.
     step, lam, r, b, penalty, memory, switch : value or list of values, optional
         As for `minimize`.
-    budget : Budget, optional
-        The limits of each run; a limit in seconds is not allowed, as it depends on the machine.
     bounds : as for `minimize`, or True
         True means the bounds of each function.
-    tol, gtol, ftol, xtol, gtol_rel, jac, hvp, hessp, hess, x_scale, engine
-        As for `minimize`.
+    budget, tol, gtol, ftol, xtol, gtol_rel, jac, hvp, hessp, hess, x_scale, engine
+        As for `minimize`, the same for all runs; a budget has no limit in seconds.
 
     Returns
     -------
@@ -127,10 +123,14 @@ def sweep(
     budget = shared["budget"]
     if isinstance(budget, Budget) and budget.seconds is not None:
         raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
-    looks = _looks(at, budget, one_of("engine", shared["engine"], ("eager", "jax")))
+    if one_of("engine", shared["engine"], ("eager", "jax")) == "jax" and at and not (budget and budget.total):
+        more = "set a budget of gradients or iterations"
+        raise ValueError(f"at: engine='jax' preallocates memory for every iterate; {more}")
+    for look in at:
+        whole("at", look, 0)
     batches = calls(chosen)
     targets = _targets(fun, starts, seed, bounds, batches, shared)
-    plan = Plan(targets, chosen, batches, looks, points, shared, rows)
+    plan = Plan(targets, chosen, batches, sorted(set(at)), points, shared, rows)
     about = plan.about()
     file = None if out is None else JobFile(out, KEY, about)
     return table_of(about, _records(plan, file, jobs, progress))
@@ -186,16 +186,22 @@ class Plan:
         return {
             "results": "sweep",
             "functions": {
-                name: {"starts": len(target.starts), "n": target.starts.shape[1], "f0": target.f0}
+                name: {"starts": len(target.starts), "f0": target.f0}
                 for name, target in self.targets.items()
             },
             "starts": hashlib.sha256(starts).hexdigest()[:16],
             "settings": [{name: _said(value) for name, value in one.items()} for one in self.settings],
             "calls": [call.which.tolist() for call in self.calls],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
-            "at": list(self.at), "points": self.points and ["start", "x"], "rows": self.rows,
+            "columns": self.columns(), "rows": self.rows,
             **{name: _said(value) or None for name, value in self.shared.items() if not callable(value)},
         }  # fmt: skip
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns of results besides the status and the counts."""
+        width = max(target.starts.shape[1] for target in self.targets.values())
+        ends = [f"{kind}{i}" for kind in ("start", "x") for i in range(width)] if self.points else []
+        return ["f", "best", *(f"f_{look}" for look in self.at), *ends]
 
     @cached_property
     def pieces(self) -> dict[Key, int]:
@@ -204,9 +210,18 @@ class Plan:
         for name, target in self.targets.items():
             for i, call in enumerate(self.calls):
                 total = len(call.which) * len(target.starts)
-                size = self.rows or batch_size(target.starts.shape[1], call.shared, self.shared, self.at)
+                size = self.rows or self.batch_size(target.starts.shape[1], call.shared["method"])
                 found |= {(name, i, first): min(size, total - first) for first in range(0, total, size)}
         return found
+
+    def batch_size(self, n: int, method: str) -> int:
+        """Return the maximum number of rows of n variables in a batch."""
+        iterations = whole_budget(self.shared["budget"], n).total or 1000
+        pairs = 2 * min(200, iterations) if method == "cgd-auto" else 0
+        matrix = 2 * n if "bfgs" in method or "dfp" in method or method == "newton" else 0
+        traced = 10 + (n if self.shared["engine"] == "jax" else 0)  # that one keeps every x, too
+        each = (30 + pairs + matrix) * n + (traced * iterations if self.at else 0)
+        return max(1, min(MOST, NUMBERS // each))
 
     def send(self, key: Key) -> tuple[Any, ...]:
         """Return the arguments of `_make`."""
@@ -216,25 +231,6 @@ class Plan:
         rows = {name: values[which] for name, values in call.rows.items()}
         options = {**self.shared, **call.shared, **rows, "bounds": target.bounds}
         return target.fun, target.starts[start], options, tuple(self.at), self.points
-
-
-def batch_size(n: int, setting: Mapping[str, Any], shared: Mapping[str, Any], at: Sequence[int]) -> int:
-    """Return the maximum number of rows of n variables in a batch.
-
-    Examples
-    --------
-    >>> cases = ((2, "gd"), (1000, "gd"), (1000, "bfgs"))
-    >>> shared = {"budget": None, "engine": "eager"}
-    >>> [batch_size(n, {"method": method}, shared, ()) for n, method in cases]
-    [10000, 266, 3]
-    """
-    method, budget = setting["method"], shared["budget"]
-    iterations = (budget.total if budget else None) or max(1000, 200 * n)
-    pairs = 2 * min(200, iterations) if method == "cgd-auto" else 0
-    matrix = 2 * n if "bfgs" in method or "dfp" in method or method == "newton" else 0
-    traced = 10 + (n if shared["engine"] == "jax" else 0)  # that one keeps every x, too
-    each = (30 + pairs + matrix) * n + (traced * iterations if at else 0)
-    return max(1, min(MOST, NUMBERS // each))
 
 
 def _make(
@@ -258,23 +254,12 @@ def _make(
     return {"size": len(x), "rows": {name: np.asarray(column) for name, column in columns.items()}}
 
 
-def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
-    """Return the gradient counts at which f is recorded, in increasing order."""
-    looks = sorted(set(at))
-    for look in looks:
-        whole("at", look, 0)
-    if looks and engine == "jax" and (budget is None or budget.total is None):
-        more = "set a budget of gradients or iterations"
-        raise ValueError(f"at: engine='jax' preallocates memory for every iterate; {more}")
-    return looks
-
-
 def _targets(
     fun: Any, starts: Any, seed: int, bounds: Any, batches: Sequence[Call], shared: Mapping[str, Any]
 ) -> dict[str, Target]:
     """Return the functions and starts, with the checks of `minimize`; errors in f surface here."""
     found: dict[str, Target] = {}
-    for name, one in _named(fun).items():
+    for name, one in named(fun).items():
         own: Any = getattr(one, "bounds", None)
         n: Any = getattr(one, "n", None)
         if bounds is True and own is None:
@@ -301,7 +286,7 @@ def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]
     return np.concatenate(parts).astype(float)
 
 
-def _named(fun: Any) -> dict[str, Callable[..., Any]]:
+def named(fun: Any) -> dict[str, Callable[..., Any]]:
     if isinstance(fun, Mapping):
         pairs = [(str(name), one) for name, one in cast("Mapping[Any, Any]", fun).items()]
     else:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from .. import explorer
 from .._tools.version import version as installed
-from . import explore, reproduce, sweep
+from . import _sweep
+
+if TYPE_CHECKING:
+    from ..paper import Report
 
 EXIT_CODES = (
     "Exit codes: 0, success; 1, a claim that did not come out as expected, or an interrupt; "
     "2, invalid usage or input, or something missing."
 )
+STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
+
+Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")]
 
 app = typer.Typer(
     add_completion=False,
@@ -35,5 +49,92 @@ def _start(  # pyright: ignore[reportUnusedFunction]
         raise typer.Exit(2)
 
 
-for _name, _module in {"explore": explore, "sweep": sweep, "reproduce": reproduce}.items():
-    app.command(_name, epilog=EXIT_CODES)(_module.command)
+@app.command(epilog=EXIT_CODES)
+def explore(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FUNCTION",
+            help="The function to show first, of one or two variables: a name from `steepen.functions`, "
+            "with the suffix -1d for its one-variable form.",
+        ),
+    ] = "branin",
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
+    home: Home = None,
+) -> int:
+    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD."""
+    if out.suffix.lower() != ".html":
+        raise ValueError(f"--out: expected a file name ending in .html, got {str(out)!r}")
+    try:
+        page = explorer.explore(name, out=out, home=home)
+    except ValueError as error:
+        raise ValueError(re.sub("^out:", "--out:", re.sub("^fun:", "FUNCTION:", str(error)))) from error
+    typer.echo(f"The page: {page}")
+    return 0
+
+
+app.command("sweep", epilog=EXIT_CODES)(_sweep.command)
+
+
+@app.command(epilog=EXIT_CODES)
+def reproduce(
+    out: Annotated[Path, typer.Option(help="The output folder.")] = Path("out"),
+    only: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Run only these items; see --list.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write even if the folder contains other files.")
+    ] = False,
+    home: Home = None,
+    list_items: Annotated[bool, typer.Option("--list", help="List the items and exit.")] = False,
+) -> int:
+    """Reproduce the paper (table, figures and theory), and write a page that compares the results.
+
+    This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
+    """
+    if find_spec("steepen.paper") is None:
+        raise ValueError(
+            "reproduce: the paper's studies are in the source tree of steepen, not in the installed package; "
+            "run `make reproduce` in a clone"
+        )
+    from ..paper import _reproduce
+
+    if list_items:
+        width = max(map(len, _reproduce.ITEMS)) + 2
+        for name, item in _reproduce.ITEMS.items():
+            typer.echo(name.ljust(width) + item.title)
+        return 0
+    try:
+        report = _reproduce.reproduce(out, only, force=force, progress=True, home=home)
+    except ValueError as error:
+        raise ValueError(f"--{error}".replace("force=True", "--force")) from error
+    show(report)
+    return 0 if report.holds else 1
+
+
+def show(report: Report) -> None:
+    """Print each claim with its verdict, the paper's figure and ours; wrapped on a terminal, else one line.
+
+    Examples
+    --------
+    >>> from steepen.paper import Report
+    >>> show(Report(Path("out"), {}))
+    <BLANKLINE>
+    The page: out/report.html
+    0 of 0 claims agree
+    """
+    from ..paper._items import tally
+
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    console.soft_wrap = not console.is_terminal
+    indent = max(map(len, STYLES)) + 2
+    width = console.width if console.is_terminal else sys.maxsize
+    for item, outcome in report.made.items():
+        console.print(f"\n{item.title}", style="bold")
+        for claim in outcome.claims:
+            line = f"{claim.verdict:{indent}}{claim.text}  paper: {claim.said}  ours: {claim.ours}"
+            text = Text(textwrap.fill(line, width, subsequent_indent=" " * indent))
+            text.stylize(STYLES[claim.verdict], 0, len(claim.verdict))
+            console.print(text)
+    console.print(f"\nThe page: {report.page}", soft_wrap=True)
+    console.print(tally(report.claims), style="bold")

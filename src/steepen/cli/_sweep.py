@@ -1,0 +1,116 @@
+"""The command `steepen sweep`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+
+from .. import plot
+from .._sweep.grid import AXES
+from .._sweep.sweep import named, sweep
+from .._tools.files import make_folder
+from .._tools.optional import load
+from ..budget import Budget
+from ..plot._sweeps import SETTINGS, cells
+
+
+def command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.toml", exists=True, dir_okay=False,
+            help="The arguments of `steepen.sweep`; docs/many.md has an example.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The output folder; by default `out/FILE`.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
+) -> int:  # fmt: skip
+    """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
+
+    The output folder gets results.jsonl (all runs), settings.csv (one line per setting) and plots.
+    """
+    load("matplotlib", "steepen sweep", extra="plot")
+    folder = out or Path("out", file.stem)
+    try:
+        given = read(file)
+        make_folder("--out", folder)
+        table = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}: {error}") from error
+    found = cells(table)
+    found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
+    found.to_csv(folder / "settings.csv", index=False)
+    save_plots(table, named(given["fun"]), folder)
+    if not quiet:
+        show(found)
+        typer.echo(f"\n{len(table)} runs, in {folder}")
+    return 0
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the arguments of `sweep`: text such as "mine:loss" is imported, tables are ranges and limits."""
+    given = {name: _imported(name, value) for name, value in tomllib.loads(path.read_text("utf-8")).items()}
+    for name in (*AXES, "budget"):
+        if isinstance(given.get(name), dict):
+            try:
+                given[name] = Budget(**given[name]) if name == "budget" else np.geomspace(**given[name])
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{name}: {error}") from error
+    return given
+
+
+def _imported(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_imported(name, one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _imported(name, one) for key, one in cast("dict[str, Any]", value).items()}
+    if not (isinstance(value, str) and ":" in value):
+        return value
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
+    module, _, attribute = value.partition(":")
+    try:
+        return attrgetter(attribute)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name}: {value!r} could not be imported: {error}") from error
+
+
+def show(found: Any) -> None:
+    """Print the best setting of each method on each function: the lowest median f over the starts.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> found = cells(st.sweep("booth", 5, method="gd", step=[0.01, 0.1], budget=st.Budget(grads=60)))
+    >>> show(found.assign(best=found.f == found.f.min()))
+    function method  step  median f diverged  settings
+       booth     gd   0.1 ...             0%         2
+    """
+    each = ["function", "method"]
+    found = found.assign(settings=found.groupby(each, observed=True).f.transform("size"))
+    best = found[found.best].drop_duplicates(each).rename(columns={"f": "median f"})
+    names = [name for name in SETTINGS[1:] if name in found]
+    forms = {"na_rep": "–", "float_format": "{:.3g}".format, "formatters": {"diverged": "{:.0%}".format}}
+    typer.echo(best[[*each, *names, "median f", "diverged", "settings"]].to_string(index=False, **forms))
+
+
+def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:
+    """Save the plots that the table allows: maps of λ and α, and profiles."""
+    fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
+    for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
+        numbers = [axis for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
+        if len(numbers) == 2 and all(part[axis].nunique() > 1 for axis in numbers):
+            plot.save(plot.settings_map(part, fmin=fmin[name]), folder / f"map-{name}-{method}.png")
+    if any(name.startswith("f_") for name in table):
+        known: Any = fmin if all(value is not None for value in fmin.values()) else None
+        plot.save(plot.profiles(table, fmin=known), folder / "profiles.png")
