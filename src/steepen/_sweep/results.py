@@ -91,7 +91,7 @@ def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFram
         rows = begun[name] + which[setting] * starts + start
         there[rows] = True
         for column, values in one["rows"].items():
-            made[column][rows] = unpack(values, size)
+            made[column][rows] = unpack(values)
     setting = np.concatenate([np.repeat(range(every), count) for count in counts])
     names = pandas.Categorical(list(functions), categories=list(functions))
     columns: dict[str, Any] = {"function": names.repeat([every * count for count in counts])}
@@ -105,7 +105,7 @@ def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFram
         if any(value is not None for value in values):
             columns[name] = column[setting]
     columns["start"] = np.concatenate([np.tile(np.arange(count), every) for count in counts])
-    f0 = [np.tile(unpack(one["f0"], int(one["starts"])), every) for one in functions.values()]
+    f0 = [np.tile(unpack(one["f0"]), every) for one in functions.values()]
     names = {int(one): one.name for one in Status}
     made["status"] = pandas.Categorical(made["status"]).rename_categories(names)
     table: Any = pandas.DataFrame(columns | {"f0": np.concatenate(f0), **made}, copy=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 from ..bar import item_bar
 from ..optional import load
-from ..workers import check_sendable
 from .file import JobFile, Key, Record
 
 RETRIES = 2
@@ -45,14 +43,13 @@ def run(
     waited for (unless `wait` is False), and taken over if that process dies.
     """
     joblib = load("joblib", "running many jobs", extra="sweep")
-    options, most = _where(joblib, jobs)
+    options = _where(joblib, jobs)
     deaths = dict.fromkeys(keys, 0)  # of workers, for each job that is not done
-    if deaths and _elsewhere(options):  # on Dask, joblib waits for ever for a job that cannot be sent
-        dumps = load("cloudpickle", "running many jobs", extra="sweep").dumps
-        check_sendable("jobs: a job", (work, send(next(iter(deaths)))), dumps, "set jobs=1")
+    if deaths and _elsewhere(options):
+        _check_sendable((work, send(next(iter(deaths)))))
     free: Callable[[Key], bool] = lambda key: True  # noqa: E731
     claiming = nullcontext(free) if file is None else file.claims()
-    with item_bar(progress, len(deaths), after=True) as show, claiming as claim:
+    with item_bar(progress, len(deaths)) as show, claiming as claim:
 
         def end(key: Key, value: Any, error: str | None = None, *, new: bool = True) -> Done:
             del deaths[key]
@@ -65,7 +62,7 @@ def run(
             have = {} if file is None else file.read()
             for key in [key for key in deaths if _succeeded(have.get(key))]:
                 yield end(key, have[key], new=False)
-            turn = [key for key, count in deaths.items() if not count][:most] or list(deaths)[:1]
+            turn = [key for key, count in deaths.items() if not count] or list(deaths)[:1]
             sent: dict[Key, bool] = {}  # and whether it came back
 
             def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
@@ -108,17 +105,13 @@ def _attempt(
         return key, {}, f"{type(error).__name__}: {error}"[:500]
 
 
-def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
-    """Return the arguments of Parallel, and the number of jobs to pass it at once."""
+def _where(joblib: Any, jobs: int | None) -> dict[str, Any]:
+    """Return the arguments of Parallel."""
     backend, said = joblib.parallel.get_active_backend()
-    jobs = said if jobs is None else jobs
     if type(backend).__name__ == "LokyBackend":  # our own processes: one per core, each with one thread
         backend = type(backend)(inner_max_num_threads=1)
-    options = {"n_jobs": jobs, "backend": backend, "return_as": "generator_unordered"}
-    if backend.supports_return_generator:
-        return options, sys.maxsize
-    # Ray returns results when the last is there, so it gets few jobs at a time
-    return options | {"return_as": "list"}, 4 * max(1, backend.effective_n_jobs(jobs or 1))
+    way = "generator_unordered" if backend.supports_return_generator else "list"  # Ray's does not
+    return {"n_jobs": said if jobs is None else jobs, "backend": backend, "return_as": way}
 
 
 def _elsewhere(options: dict[str, Any]) -> bool:
@@ -126,3 +119,14 @@ def _elsewhere(options: dict[str, Any]) -> bool:
     backend = options["backend"]
     shared = getattr(backend, "supports_sharedmem", False)  # in threads, or in this process
     return not shared and backend.effective_n_jobs(options["n_jobs"] or 1) > 1
+
+
+def _check_sendable(job: Any) -> None:
+    """Raise if a job cannot be sent to another process; on Dask, joblib would wait for ever."""
+    try:
+        load("cloudpickle", "running many jobs", extra="sweep").dumps(job)
+    except Exception as error:  # each object decides how it fails
+        raise ValueError(
+            f"jobs: a job cannot be sent to another process ({type(error).__name__}: {error}); define "
+            "functions at the top level of a module, open files and locks inside the call, or set jobs=1"
+        ) from error
