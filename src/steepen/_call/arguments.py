@@ -25,28 +25,25 @@ from ..switches import After, FirstGuard, Switch
 from .keywords import RunSettings
 
 
-def problem_of(
-    fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None = None
-) -> Problem:
+def problem_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None) -> Problem:
     """Return the problem for the eager engine; `workers` evaluates the points of a finite difference."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
-    jac, hvp, hessp, hess = (given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
-    differences = replace(jac if isinstance(jac, Differences) else Differences(jac), workers=workers)
-    _check_differences(differences, tuple(x.shape))
-    if hvp is not None and hessp is not None:
+    jac, hvp, hess = _gradient_of(fun, x, given["jac"]), given["hvp"], given["hess"]
+    if hvp is not None and given["hessp"] is not None:
         raise ValueError("hessp: give either hvp or hessp, not both")
-    hvp = hessp if hvp is None else hvp
+    hvp = given["hessp"] if hvp is None else hvp
     for name, value in (("hvp", hvp), ("hess", hess)):
         if value is not None and not callable(value):
             raise TypeError(f"{name}: expected a callable, got {value!r}")
-    jac = _gradient_of(fun, x, differences.jac)
-    if differences.jac in (None, False) and callable(jac):
+    if given["jac"] in (None, False) and callable(jac):  # fun's own
         hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
         hess = getattr(fun, "hess", None) if hess is None else hess
+    differences = Differences(given.get("eps"), given.get("finite_diff_rel_step"), workers)
+    _check_differences(differences, tuple(x.shape))
     if jac in ("2-point", "3-point") and is_numpy(x):
         x = x.astype(np.float64, copy=False)  # differences need its digits
-    return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
+    return Problem(fun, x, tuple_of(args), given["bounds"], jac, hvp, hess, differences)
 
 
 def _gradient_of(fun: Any, x: Array, jac: Any) -> Any:

@@ -17,7 +17,7 @@ from .._tools.workers import mapping_of
 from ..directions import Direction
 from .arguments import problem_of, settings_of, start_point, tuple_of
 from .keywords import Keywords, complete, run_settings, spelled_out
-from .scipy_options import summary, understood
+from .scipy_options import understood
 
 
 @spelled_out(Keywords)
@@ -45,21 +45,19 @@ def minimize(
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
-        torch and JAX arrays, else "2-point". With one variable the gradient may be a scalar.
+        torch and JAX arrays, else "2-point".
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
     hvp, hessp : callable, optional
         H·v as hvp(x, v, *args); the two names are synonyms.
     hess : callable, optional
-        The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. If neither hess nor
-        hvp is given, H·v is computed by autodiff or by a difference of gradients; `Result.hvp_source` says
-        which.
+        The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. Without hess and hvp,
+        H·v comes from autodiff or a difference of gradients; `Result.hvp_source` says which.
     step : number, schedule, callable of k, one value per row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value per row, optional
-        λ of the CGD methods; by default `schedules.Auto()`. `schedules.Perturbed(lam)` changes λ where
-        the run would get stuck at an artificial stationary point.
+        λ of the CGD methods; by default `schedules.Auto()`.
     penalty : Penalty, optional
         h of the CGD methods; by default the squared L2 norm.
     r : number or one value per row, optional
@@ -74,13 +72,11 @@ def minimize(
         Hard limits; by default max(1000, 200 n) iterations.
     tol, gtol : float, optional
         Converged when ‖∇f‖ ≤ gtol; `tol` is a synonym. By default 1e-5 (1e-3 in float32).
-    ftol : float
-        If positive, also stop when a step lowers f by no more than ftol·max(|f|, 1).
-    xtol : float
-        If positive, also stop when a step moves x by no more than xtol·max(‖x‖, 1).
+    ftol, xtol : float
+        If positive, also stop when a step lowers f by no more than ftol·max(|f|, 1), or moves x by no more
+        than xtol·max(‖x‖, 1).
     gtol_rel : float
-        If positive, also converged when ‖∇f‖ ≤ gtol_rel times the largest ‖∇f‖ of the run so far; the
-        status is then RELATIVE.
+        If positive, also converged when ‖∇f‖ ≤ gtol_rel times the largest ‖∇f‖ of the run so far.
     x_scale : array or "auto", optional
         Typical magnitudes of the variables, a number or one per variable: the run uses z = x/x_scale, and
         gtol, λ, α, r and `trace.gnorm` refer to z. "auto" uses the width of the box, else |x0| (the largest
@@ -100,17 +96,13 @@ def minimize(
         First compare the gradient at x0 with differences of f, and raise if they disagree.
     workers : int or map-like callable, optional
         Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or with
-        a callable such as `ThreadPoolExecutor().map`; unused if the gradient is given. Where the platform can
-        fork, fun may be any function, and a script needs no `__main__` guard; elsewhere, or if other threads
-        are running, fun must be defined at the top level of a module.
+        a callable such as `ThreadPoolExecutor().map`. Where processes cannot be forked, or other threads are
+        running, fun must be defined at the top level of a module.
     engine : {"eager", "jax"}
         "jax" compiles the run, or all runs of a batch, into one program, for a function that JAX can trace;
         it does not support callback, progress, checkpoint, check_gradient, or a limit in seconds.
-        `steepen.jax.minimize` is the same for use inside `jit`, `vmap` and `grad`.
     options : dict, optional
-        Settings by SciPy's names: `maxiter`, `maxfun` or `maxfev`, `maxgrad`, `gtol`, `ftol`, `xtol`,
-        `maxcor`, `maxls`, `eps`, `finite_diff_rel_step`, `workers`, `gradient`, `return_all`, `disp`, or any
-        keyword above; see `steepen.integrations.scipy.Method` for their meaning.
+        Settings by SciPy's names, or any keyword above: see `steepen.integrations.scipy.Method`.
 
     Returns
     -------
@@ -143,5 +135,5 @@ def minimize(
                 check_gradient=given["check_gradient"],
             )  # fmt: skip
     if options is not None and options.get("disp"):
-        print(summary(result))  # noqa: T201  since it was asked for
+        print(result)  # noqa: T201  since it was asked for
     return result

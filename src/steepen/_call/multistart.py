@@ -14,11 +14,8 @@ from ..directions import CGDAuto
 from ..steps import Armijo
 from .minimize import minimize
 
-SEEN = 5
-"""Number of calls over which the decrease of a row is measured."""
-
-HOPE = 10.0
-"""A row is stopped if its gap to the best row exceeds this multiple of its recent decrease."""
+SEEN = 5  # calls over which the decrease of a row is measured
+HOPE = 10.0  # a row is stopped if its gap to the best row exceeds this multiple of its recent decrease
 
 NEAR = 0.02
 """A row this close to a better row that has stopped is assumed to converge to the same point; relative to
@@ -74,12 +71,12 @@ def descend(
     race: bool = False,
 ) -> Result:
     """Minimise, within bounds, a function that returns f and ∇f for a batch."""
-    single = x0.dtype == np.float32
+    usual = 1e-6 if x0.dtype == np.float32 else 2.2e-9
     return minimize(
         fun, x0, method=Restarts(memory), jac=True, bounds=list(zip(low, high, strict=True)),
         step=Armijo(grow=GROW, longest=1.0, trials=trials, wait=False),
         budget=Budget(iters=iters, evals=evals, seconds=seconds), gtol=gtol,
-        ftol=(1e-6 if single else 2.2e-9) if ftol is None else ftol,
+        ftol=usual if ftol is None else ftol,
         callback=Race(x0, low, high) if race and len(x0) > 1 else None, trace=False,
     )  # fmt: skip
 

@@ -27,9 +27,8 @@ COMPLEX = 1e-12  # a complex step is this part of a real one: it suffers no canc
 
 @dataclass(frozen=True)
 class Differences:
-    """A gradient as the user names it, with SciPy's options in case it is made of differences."""
+    """SciPy's options of a gradient that is made of differences."""
 
-    jac: Any = None
     eps: NDArray[np.float64] | None = None  # the absolute intervals, one or one per variable
     rel_step: NDArray[np.float64] | None = None  # the same relative to |x|
     workers: Map | None = None  # evaluates f at the points of one gradient, perhaps at the same time
