@@ -39,8 +39,7 @@ def problem_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers:
     if given["jac"] in (None, False) and callable(jac):  # fun's own
         hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
         hess = getattr(fun, "hess", None) if hess is None else hess
-    differences = Differences(given.get("eps"), given.get("finite_diff_rel_step"), workers)
-    _check_differences(differences, tuple(x.shape))
+    differences = _differences(tuple(x.shape), workers, given)
     if jac in ("2-point", "3-point") and is_numpy(x):
         x = x.astype(np.float64, copy=False)  # differences need its digits
     return Problem(fun, x, tuple_of(args), given["bounds"], jac, hvp, hess, differences)
@@ -80,8 +79,8 @@ def settings_of(
     rule = step_of(given.get("step"), direction).prepare(total, rows)
     ending = switch_of(direction, switch, b, total)
     check_lengths(direction, rule, ending, total)
-    tolerances = tolerances_of(dtype, given)
-    return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
+    follows = b is None and switch is None
+    return Settings(direction, rule, ending, tolerances_of(dtype, given), budget, follows)
 
 
 def start_point(x0: Any) -> Array:
@@ -127,21 +126,23 @@ def direction_of(method: str | Direction, **parts: Any) -> Direction:
         if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
             raise ValueError(f"method: {method!r} is not available; use 'cgd-auto', the default, instead")
         direction = METHODS[one_of("method", method, METHODS)]
-        if not given:
-            return direction
-        known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
         for name in given:
-            if name not in known:
+            if name not in parameters_of(direction):
                 why = "stores no curvature pairs" if name == "memory" else "has no penalty"
                 if method == "cgd-auto":
                     why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
                 raise ValueError(f"{name}: method {method!r} {why}")
-        return cast(Direction, replace(cast(Any, direction), **given))
+        return cast(Direction, replace(cast(Any, direction), **given)) if given else direction
     if not isinstance(method, Direction):
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
         raise ValueError(f"{next(iter(given))}: pass it to the constructor of the direction, {method!r}")
     return method
+
+
+def parameters_of(direction: Direction) -> set[str]:
+    """Return the names of a direction's parameters."""
+    return {field.name for field in fields(direction)} if is_dataclass(direction) else set()
 
 
 def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
@@ -170,15 +171,11 @@ def switch_of(direction: Direction, switch: Switch | None, b: int | None, total:
 
 def check_lengths(direction: Direction, step: Step, switch: Switch, total: int | None) -> None:
     """Raise if a schedule is shorter than the longest possible run."""
-    schedules = {"lam": getattr(direction, "lam", None), "step": getattr(step, "schedule", None)}
-    for name, schedule in schedules.items():
+    penalised = min([n for n in (total, switch.last) if n is not None], default=None)
+    lam, alpha = getattr(direction, "lam", None), getattr(step, "schedule", None)
+    for name, schedule, needed in (("lam", lam, penalised), ("step", alpha, total)):
         length = schedule.length if isinstance(schedule, Schedule) else None
-        if length is None:
-            continue
-        needed = total
-        if name == "lam":  # λ is needed only while the penalty is on
-            needed = min([n for n in (total, switch.last) if n is not None], default=None)
-        if needed is None or needed > length:
+        if length is not None and (needed is None or needed > length):
             run = "a run of any length" if needed is None else f"up to {needed} iterations"
             raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
 
@@ -198,13 +195,14 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
 
 
-def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
-    """Raise if the finite-difference settings do not fit a start of this shape."""
-    n = shape[-1]
-    if given.workers is not None and len(shape) > 1:
+def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str, Any]) -> Differences:
+    """Return the options of finite differences, checked against the shape of the start."""
+    if workers is not None and len(shape) > 1:
         raise ValueError(
             f"workers: expected a single start point, since a batch is evaluated at once; got shape {shape}"
         )
-    for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
-        if steps is not None and steps.shape not in ((), (1,), (n,)):
-            raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
+    steps = {name: given.get(name) for name in ("eps", "finite_diff_rel_step")}
+    for name, one in steps.items():
+        if one is not None and one.shape not in ((), (1,), shape[-1:]):
+            raise ValueError(f"{name}: expected a number or an array of {shape[-1]}, got shape {one.shape}")
+    return Differences(*steps.values(), workers)

@@ -79,12 +79,13 @@ DEFAULTS: dict[str, Any] = {
     "engine": "eager",
 }  # fmt: skip
 
+LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
+"""SciPy's names for the limits of a Budget."""
+
 INSTEAD = {
     "constraints": "steepen supports bounds only; use scipy.optimize.minimize with method='SLSQP'",
-    "maxiter": "use budget=Budget(iters=...), or options={'maxiter': ...}",
-    "maxfun": "use budget=Budget(evals=...), or options={'maxfun': ...}",
-    "maxfev": "use budget=Budget(evals=...), or options={'maxfev': ...}",
     "disp": "use options={'disp': True}, or progress=True",
+    **{name: f"use budget=Budget({ours}=...), or options={{{name!r}: ...}}" for name, ours in LIMITS.items()},
 }
 """What to use in place of a SciPy keyword."""
 
@@ -94,9 +95,7 @@ def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def shown(call: Callable[P, T]) -> Callable[P, T]:
         signature, kind = inspect.signature(call), inspect.Parameter.KEYWORD_ONLY
-        known = [
-            one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
+        *known, _ = signature.parameters.values()  # the last is **keywords
         listed = [
             inspect.Parameter(name, kind, default=DEFAULTS.get(name), annotation=given.__forward_arg__)
             for name, given in keywords.__annotations__.items()
@@ -108,16 +107,7 @@ def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "minimize") -> dict[str, Any]:
-    """Return all keywords of a call, with defaults; for an unknown one, raise and say what to use instead.
-
-    Examples
-    --------
-    >>> complete({"gtol": 1e-3})["ftol"]
-    0.0
-    >>> complete({"maxiter": 100})
-    Traceback (most recent call last):
-    TypeError: maxiter: use budget=Budget(iters=...), or options={'maxiter': ...}
-    """
+    """Return all keywords of a call, with defaults; for an unknown one, raise and say what to use instead."""
     known = keywords.__annotations__
     for name in given:
         if name not in known:

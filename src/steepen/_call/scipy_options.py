@@ -1,4 +1,4 @@
-"""Translate SciPy's `options` into arguments of `minimize`; the only place that uses SciPy's names."""
+"""Translate SciPy's `options` into arguments of `minimize`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from .._tools.check import floats, meant, number, whole
 from ..budget import Budget
 from .arguments import direction_of, step_of
-from .keywords import DEFAULTS, complete
+from .keywords import DEFAULTS, LIMITS, complete
 
-LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 SYNONYMS = {"maxcor": "memory", "gradient": "jac"}
 OTHERS = ("eps", "finite_diff_rel_step", "maxls", "return_all", "disp")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from itertools import product
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from .._call.arguments import parameters_of
 from .._call.keywords import MethodSettings
 from .._tools.check import is_number, one_of
 from ..directions import CGD, METHODS
@@ -24,8 +24,7 @@ Setting = dict[str, Any]
 def settings_of_method(method: str) -> tuple[str, ...]:
     """Return the names of the settings that a method has."""
     direction = METHODS[method]
-    known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
-    known |= {"step", "b", "switch"} if direction.penalised else {"step"}
+    known = parameters_of(direction) | ({"step", "b", "switch"} if direction.penalised else {"step"})
     if not (isinstance(direction, CGD) and direction.curvature == "difference"):
         known.discard("r")  # the length of a difference along the gradient
     return tuple(name for name in AXES if name in known)
