@@ -201,8 +201,8 @@ def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str
         raise ValueError(
             f"workers: expected a single start point, since a batch is evaluated at once; got shape {shape}"
         )
-    steps = {name: given.get(name) for name in ("eps", "finite_diff_rel_step")}
-    for name, one in steps.items():
-        if one is not None and one.shape not in ((), (1,), shape[-1:]):
-            raise ValueError(f"{name}: expected a number or an array of {shape[-1]}, got shape {one.shape}")
-    return Differences(*steps.values(), workers)
+    eps, relative, n = given.get("eps"), given.get("finite_diff_rel_step"), shape[-1]
+    for name, steps in (("eps", eps), ("finite_diff_rel_step", relative)):
+        if steps is not None and steps.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
+    return Differences(eps, relative, workers)

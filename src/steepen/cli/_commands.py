@@ -97,15 +97,15 @@ def reproduce(
             "reproduce: the paper's studies are in the source tree of steepen, not in the installed package; "
             "run `make reproduce` in a clone"
         )
-    from ..paper import _reproduce
+    from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
 
     if list_items:
-        width = max(map(len, _reproduce.ITEMS)) + 2
-        for name, item in _reproduce.ITEMS.items():
+        width = max(map(len, paper.ITEMS)) + 2
+        for name, item in paper.ITEMS.items():
             typer.echo(name.ljust(width) + item.title)
         return 0
     try:
-        report = _reproduce.reproduce(out, only, force=force, progress=True, home=home)
+        report = paper.reproduce(out, only, force=force, progress=True, home=home)
     except ValueError as error:
         raise ValueError(f"--{error}".replace("force=True", "--force")) from error
     show(report)
