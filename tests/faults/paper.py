@@ -97,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
          "the file of a sweep with other tolerances is refused"),
         ("raise KeyboardInterrupt  # half a batch is none", "pass  # half a batch is none",
          "an interrupt leaves no half batch in the file")),
-    Fault("_sweep/results.py", "begun[name] + which[setting] *", "begun[name] + setting *",
+    Fault("_sweep/sweep.py", "found[name, row + first] = call", "found[name, first] = call",
           "each row of a table is the run it stands for"),
     Fault("_sweep/sweep.py", "default_rng(seed)", "default_rng(0)", "starts are drawn from their seed"),
     *within("_tools/jobs/file.py",

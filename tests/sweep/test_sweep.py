@@ -71,7 +71,7 @@ def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
     monkeypatch.setattr(module, "minimize", counted)
     st.sweep("booth", 10, method="cgd-fd", step=[0.01, 0.02], lam=np.linspace(0.01, 0.1, 5), r=[0.1, 0.2])
     assert made == [10, 200]  # f0, and all of it
-    plan = module.Plan({}, [], [], [], False, {"budget": None, "engine": "eager"}, None)
+    plan = module.Plan({}, [], [], False, {"budget": None, "engine": "eager"}, None)
     assert [plan.batch_size(1000, name) for name in ("gd", "bfgs")] == [266, 3]  # docs/many.md has the first
 
 

@@ -217,9 +217,9 @@ class Iteration:
             next_point.f, next_point.g, next_point.known = None, None, False
             reach = c.size if p is None else backend.reach(p)
         alpha = step_info.alpha
-        to = backend.times(-alpha, c.free_gradient) if p is None else backend.times(alpha, p)
-        to += x
-        next_point.x = self.space.project(to)
+        next_point.x = backend.times(-alpha, c.free_gradient) if p is None else backend.times(alpha, p)
+        next_point.x += x
+        next_point.x = self.space.project(next_point.x)
         if self._moves:
             step_info.moved = backend.norm(next_point.x - x)
         if not backend.all(alpha * reach < self._far):

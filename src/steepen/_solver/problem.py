@@ -59,10 +59,10 @@ class Placed:
 
     def evaluator(self, settings: Settings) -> Evaluator:
         """Return the function with its derivatives, its calls counted and limited."""
-        p = self.problem
+        problem, adaptive = self.problem, settings.direction.by_values and settings.step.searches
         return Evaluator(
-            p.fun, p.x, self.backend, jac=p.jac, hvp=p.hvp, hess=p.hess, args=p.args, space=self.space,
-            differences=p.differences, adaptive=settings.direction.by_values and settings.step.searches,
+            problem.fun, problem.x, self.backend, jac=problem.jac, hvp=problem.hvp, hess=problem.hess,
+            args=problem.args, space=self.space, differences=problem.differences, adaptive=adaptive,
             gtol=settings.tolerances.g, like=self.like,
             counter=EvaluationCounter(self.backend, settings.budget),
         )  # fmt: skip

@@ -64,23 +64,22 @@ def _values(name: str, value: Any) -> list[Any]:
 
 
 class Call(NamedTuple):
-    """Settings that run as one batch: the shared ones, the per-row numbers, and their indices."""
+    """Settings that run as one batch: what they share, and the numbers by which they differ."""
 
+    settings: list[Setting]
     shared: dict[str, Any]
     rows: dict[str, Any]
-    which: Any
 
 
 def calls(settings: Sequence[Setting]) -> list[Call]:
     """Group settings that differ only in numbers."""
-    groups: dict[str, list[int]] = {}
-    for i, one in enumerate(settings):
+    groups: dict[str, list[Setting]] = {}
+    for one in settings:
         parts = {k: "number" if k in BY_ROW and is_number(v) else repr(v) for k, v in sorted(one.items())}
-        groups.setdefault(repr(parts), []).append(i)
+        groups.setdefault(repr(parts), []).append(one)
     found: list[Call] = []
-    for places in groups.values():
-        first = settings[places[0]]
-        numbers = [k for k in BY_ROW if k in first and is_number(first[k])]
-        rows = {k: np.array([settings[i][k] for i in places], dtype=float) for k in numbers}
-        found.append(Call({k: v for k, v in first.items() if k not in numbers}, rows, np.array(places)))
+    for group in groups.values():
+        numbers = [k for k in BY_ROW if is_number(group[0].get(k))]
+        rows = {k: np.array([one[k] for one in group], dtype=float) for k in numbers}
+        found.append(Call(group, {k: v for k, v in group[0].items() if k not in numbers}, rows))
     return found

@@ -75,20 +75,14 @@ def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFram
     functions: dict[str, Any] = about["functions"]
     settings: list[dict[str, Any]] = about["settings"]
     counts, every = [int(one["starts"]) for one in functions.values()], len(settings)
-    begun, total = (
-        dict(zip(functions, every * np.cumsum([0, *counts[:-1]]), strict=True)),
-        every * sum(counts),
-    )
+    total = every * sum(counts)
     made: dict[str, Any] = {name: np.full(total, np.nan) for name in about["columns"]}
     made |= {"status": np.zeros(total, np.uint8), **{name: np.zeros(total, np.int64) for name in COUNTS}}
     there = np.zeros(total, bool)
     for one in records:
         if "error" in one:
             continue
-        name, size, which = one["function"], one["size"], np.array(about["calls"][one["call"]])
-        starts = int(functions[name]["starts"])
-        setting, start = np.divmod(np.arange(int(size)) + int(one["first"]), starts)
-        rows = begun[name] + which[setting] * starts + start
+        rows = slice(one["row"], one["row"] + one["size"])
         there[rows] = True
         for column, values in one["rows"].items():
             made[column][rows] = unpack(values)

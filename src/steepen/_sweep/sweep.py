@@ -22,7 +22,7 @@ from .._tools.jobs.file import Key, Record
 from .._tools.optional import load
 from ..budget import Budget
 from ..functions import functions
-from .grid import AXES, Call, Setting, calls, grid
+from .grid import AXES, Call, calls, grid
 from .results import COUNTS, table_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST = 10_000  # rows of a batch; in a larger one a row costs more, see docs/many.md
 NUMBERS = 8_000_000  # that a batch may hold at once, about 64 MB
-KEY = ("function", "call", "first")
+KEY = ("function", "row")  # the first of a batch, in the table
 
 
 class SweepKeywords(Shared, total=False):
@@ -119,18 +119,17 @@ def sweep(
         raise TypeError(f"points: expected True or False, got {points!r}")
     whole("seed", seed, 0)
     whole("rows", 1 if rows is None else rows, 1)
-    chosen = grid(method, axes)
-    budget = shared["budget"]
-    if isinstance(budget, Budget) and budget.seconds is not None:
-        raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
-    if one_of("engine", shared["engine"], ("eager", "jax")) == "jax" and at and not (budget and budget.total):
-        more = "set a budget of gradients or iterations"
-        raise ValueError(f"at: engine='jax' preallocates memory for every iterate; {more}")
     for look in at:
         whole("at", look, 0)
-    batches = calls(chosen)
+    batches, budget = calls(grid(method, axes)), whole_budget(shared["budget"], 1)
+    if budget.seconds is not None:
+        raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
+    jax = one_of("engine", shared["engine"], ("eager", "jax")) == "jax"
+    if jax and at and (shared["budget"] is None or budget.total is None):
+        more = "set a budget of gradients or iterations"
+        raise ValueError(f"at: engine='jax' preallocates memory for every iterate; {more}")
     targets = _targets(fun, starts, seed, bounds, batches, shared)
-    plan = Plan(targets, chosen, batches, sorted(set(at)), points, shared, rows)
+    plan = Plan(targets, batches, sorted(set(at)), points, shared, rows)
     about = plan.about()
     file = None if out is None else JobFile(out, KEY, about)
     return table_of(about, _records(plan, file, jobs, progress))
@@ -140,17 +139,14 @@ def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool)
     """Run all batches, and return their records."""
     found: list[Record] = []
     failed: list[tuple[Key, str]] = []
-    for done in run(
-        _make, plan.pieces, send=plan.send, file=file, jobs=jobs, progress=progress,
-        title=lambda key: str(key[0]),
-    ):  # fmt: skip
+    for done in run(_make, plan.pieces, send=plan.send, file=file, jobs=jobs, progress=progress):
         if done.error is not None:
             failed.append((done.key, done.error))
         else:
             found.append({**done.value, **dict(zip(KEY, done.key, strict=True))})
     if failed:
         key, error = failed[0]
-        what = plan.calls[cast(int, key[1])].shared
+        what = plan.pieces[key][0].shared
         raise RuntimeError(
             f"{len(failed)} of {len(plan.pieces)} batches failed; the completed ones are "
             f"{'lost' if file is None else 'in the file'}. The first, {key[0]} with {what}: {error}"
@@ -173,7 +169,6 @@ class Plan:
     """The runs to be made."""
 
     targets: Mapping[str, Target]
-    settings: Sequence[Setting]
     calls: Sequence[Call]
     at: Sequence[int]
     points: bool
@@ -183,15 +178,14 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """Return a description that identifies this sweep; functions by their values at the starts."""
         starts = b"".join(target.starts.tobytes() for target in self.targets.values())
+        settings = [one for call in self.calls for one in call.settings]
         return {
             "results": "sweep",
             "functions": {
-                name: {"starts": len(target.starts), "f0": target.f0}
-                for name, target in self.targets.items()
+                name: {"starts": len(target.starts), "f0": target.f0} for name, target in self.targets.items()
             },
             "starts": hashlib.sha256(starts).hexdigest()[:16],
-            "settings": [{name: _said(value) for name, value in one.items()} for one in self.settings],
-            "calls": [call.which.tolist() for call in self.calls],
+            "settings": [{name: _said(value) for name, value in one.items()} for one in settings],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
             "columns": self.columns(), "rows": self.rows,
             **{name: _said(value) or None for name, value in self.shared.items() if not callable(value)},
@@ -204,19 +198,22 @@ class Plan:
         return ["f", "best", *(f"f_{look}" for look in self.at), *ends]
 
     @cached_property
-    def pieces(self) -> dict[Key, int]:
-        """The batches: (function, index of the call, first row) and the number of rows."""
-        found: dict[Key, int] = {}
+    def pieces(self) -> dict[Key, tuple[Call, int, int]]:
+        """The batches: by function and row of the table, the call with the first and the end of its rows."""
+        found: dict[Key, tuple[Call, int, int]] = {}
+        row = 0
         for name, target in self.targets.items():
-            for i, call in enumerate(self.calls):
-                total = len(call.which) * len(target.starts)
+            for call in self.calls:
+                total = len(call.settings) * len(target.starts)
                 size = self.rows or self.batch_size(target.starts.shape[1], call.shared["method"])
-                found |= {(name, i, first): min(size, total - first) for first in range(0, total, size)}
+                for first in range(0, total, size):
+                    found[name, row + first] = call, first, min(first + size, total)
+                row += total
         return found
 
     def batch_size(self, n: int, method: str) -> int:
         """Return the maximum number of rows of n variables in a batch."""
-        iterations = whole_budget(self.shared["budget"], n).total or 1000
+        iterations = whole_budget(self.shared["budget"], n).total or max(1000, 200 * n)
         pairs = 2 * min(200, iterations) if method == "cgd-auto" else 0
         matrix = 2 * n if "bfgs" in method or "dfp" in method or method == "newton" else 0
         traced = 10 + (n if self.shared["engine"] == "jax" else 0)  # that one keeps every x, too
@@ -225,9 +222,8 @@ class Plan:
 
     def send(self, key: Key) -> tuple[Any, ...]:
         """Return the arguments of `_make`."""
-        name, number, first = cast("tuple[str, int, int]", key)
-        target, call, size = self.targets[name], self.calls[number], self.pieces[key]
-        which, start = np.divmod(np.arange(first, first + size), len(target.starts))
+        target, (call, first, end) = self.targets[cast(str, key[0])], self.pieces[key]
+        which, start = np.divmod(np.arange(first, end), len(target.starts))
         rows = {name: values[which] for name, values in call.rows.items()}
         options = {**self.shared, **call.shared, **rows, "bounds": target.bounds}
         return target.fun, target.starts[start], options, tuple(self.at), self.points
@@ -259,6 +255,7 @@ def _targets(
 ) -> dict[str, Target]:
     """Return the functions and starts, with the checks of `minimize`; errors in f surface here."""
     found: dict[str, Target] = {}
+    stopping = {name: shared[name] for name in Stopping.__annotations__}
     for name, one in named(fun).items():
         own: Any = getattr(one, "bounds", None)
         n: Any = getattr(one, "n", None)
@@ -269,9 +266,8 @@ def _targets(
         x = _starts(name, one, cast(Any, starts)[name] if isinstance(starts, Mapping) else starts, seed)
         if n not in (None, x.shape[1]):
             raise ValueError(f"starts: expected points of {n} numbers for {name!r}, got {x.shape[1]}")
-        stopping = {name: shared[name] for name in Stopping.__annotations__}
         for call in batches:
-            settings_of((len(call.which), x.shape[1]), x.dtype, **call.shared, **call.rows, **stopping)
+            settings_of((len(call.settings), x.shape[1]), x.dtype, **call.shared, **call.rows, **stopping)
         box = own if bounds is True else bounds
         found[name] = Target(one, x, box, _values_at(one, x, box, shared))
     return found
@@ -287,6 +283,7 @@ def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]
 
 
 def named(fun: Any) -> dict[str, Callable[..., Any]]:
+    """Return the functions by name."""
     if isinstance(fun, Mapping):
         pairs = [(str(name), one) for name, one in cast("Mapping[Any, Any]", fun).items()]
     else:

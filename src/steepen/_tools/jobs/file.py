@@ -1,10 +1,8 @@
 """The results file: one line of JSON per job. Several processes may write it, and any may die at any time.
 
-The first line describes the run, and every line ends with the CRC-32 of its preceding content. A line
-is written in one call under a lock, and removed if the disk is full; damaged or truncated lines
-are skipped. Sweeps, comparisons, benchmarks and the paper all write such files, and `load_results`
-reads them. A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the
-process that holds it ends, however it ends.
+The first line describes the run, and every line ends with the CRC-32 of its preceding content. A line is
+written in one call under a lock, and removed if the disk is full; damaged or truncated lines are skipped.
+A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the process ends.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ Record: TypeAlias = dict[str, Any]
 
 
 class JobFile:
-    """Results by job. `fields` name the parts of a key; `about` describes the run, in the first line.
-
-    The file need not exist, but its folder must. A file with a different first line is rejected.
-    """
+    """Results by job; `fields` name the parts of a key, and `about` describes the run, in the first line."""
 
     def __init__(
         self, path: str | os.PathLike[str], fields: Sequence[str], about: Mapping[str, Any] | None = None
@@ -81,10 +76,7 @@ class JobFile:
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
-        """Yield a function that claims a job for this process and returns whether it succeeded.
-
-        Claims last until the end of the block or of the process. A process may reclaim its own claims.
-        """
+        """Yield a function that claims a job for this process, up to the end of the block, if it is free."""
         with self.path.with_name(self.path.name + ".claims").open("a") as file:
 
             def claim(key: Key) -> bool:

@@ -30,7 +30,7 @@ class Done(NamedTuple):
 def run(
     work: Callable[..., Any], keys: Iterable[Key], *, send: Callable[[Key], tuple[Any, ...]] = tuple,
     file: JobFile | None = None, jobs: int | None = None, wait: bool = True, strict: bool = False,
-    progress: bool = False, title: Callable[[Key], str] = str,
+    progress: bool = False, title: Callable[[Key], str] = lambda key: str(key[0]),
 ) -> Iterator[Done]:  # fmt: skip
     """Run `work(*send(key))` for every key, and yield the results as they complete.
 
