@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from .. import explorer
 from .._tools.version import version as installed
@@ -24,7 +20,7 @@ EXIT_CODES = (
     "Exit codes: 0, success; 1, a claim that did not come out as expected, or an interrupt; "
     "2, invalid usage or input, or something missing."
 )
-STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
+COLOURS = {"agrees": "green", "DIFFERS": "red", "does not hold": "yellow", "AGREES?": "red"}
 
 Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")]
 
@@ -113,7 +109,7 @@ def reproduce(
 
 
 def show(report: Report) -> None:
-    """Print each claim with its verdict, the paper's figure and ours; wrapped on a terminal, else one line.
+    """Print each claim with its verdict, the paper's figure and ours.
 
     Examples
     --------
@@ -125,16 +121,11 @@ def show(report: Report) -> None:
     """
     from ..paper._items import tally
 
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    console.soft_wrap = not console.is_terminal
-    indent = max(map(len, STYLES)) + 2
-    width = console.width if console.is_terminal else sys.maxsize
+    width = max(map(len, COLOURS)) + 2
     for item, outcome in report.made.items():
-        console.print(f"\n{item.title}", style="bold")
+        typer.secho(f"\n{item.title}", bold=True)
         for claim in outcome.claims:
-            line = f"{claim.verdict:{indent}}{claim.text}  paper: {claim.said}  ours: {claim.ours}"
-            text = Text(textwrap.fill(line, width, subsequent_indent=" " * indent))
-            text.stylize(STYLES[claim.verdict], 0, len(claim.verdict))
-            console.print(text)
-    console.print(f"\nThe page: {report.page}", soft_wrap=True)
-    console.print(tally(report.claims), style="bold")
+            typer.secho(claim.verdict.ljust(width), fg=COLOURS[claim.verdict], nl=False)
+            typer.echo(f"{claim.text}  paper: {claim.said}  ours: {claim.ours}")
+    typer.echo(f"\nThe page: {report.page}")
+    typer.secho(tally(report.claims), bold=True)
