@@ -197,11 +197,11 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
 
 def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str, Any]) -> Differences:
     """Return the options of finite differences, checked against the shape of the start."""
+    eps, relative, n = given.get("eps"), given.get("finite_diff_rel_step"), shape[-1]
     if workers is not None and len(shape) > 1:
         raise ValueError(
             f"workers: expected a single start point, since a batch is evaluated at once; got shape {shape}"
         )
-    eps, relative, n = given.get("eps"), given.get("finite_diff_rel_step"), shape[-1]
     for name, steps in (("eps", eps), ("finite_diff_rel_step", relative)):
         if steps is not None and steps.shape not in ((), (1,), (n,)):
             raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
