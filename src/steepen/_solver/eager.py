@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from threading import Event
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +98,6 @@ class Loop:
                 self._retire_ended(c)
             if recorder is not None:
                 recorder.add(self.context.rows, c)
-                recorder.close()
             c.advance()
 
     # --- what a host adds ------------------------------------------------------------------------------
@@ -178,9 +177,6 @@ class Loop:
         c = self.solver_state
         if self.backend.size is None and self.ended:
             return  # it had just ended by itself
-        if self.recorder is not None and self.recorder.length > c.k:
-            # the step was made and recorded
-            c.advance()
         with suppress(Over):
             self._end(c, self.backend.select(c.status == RUNNING, self._everyone(status), c.status))
 
@@ -200,7 +196,7 @@ class Loop:
         c.status, counts = RUNNING, self.counter.counts
         if backend.size is None:
             self._retire(c, None, code, counts, error)
-            self._leave()
+            raise Over
         codes: Any = np.broadcast_to(code, (self.counter.rows or 0,))
         rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
         live = np.arange(backend.size) if context.rows is None else context.rows
@@ -208,17 +204,12 @@ class Loop:
         leaving = each(lambda a: backend.take(a, rows), replace(c, memory=())) if len(left) else c
         self._retire(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):
-            self._leave()
+            raise Over
         staying = each(lambda a: backend.take(a, left), c)
         for field in fields(c):
             setattr(c, field.name, getattr(staying, field.name))
         self.evaluator.keep(left)
         context.rows = live[left]
-
-    def _leave(self) -> NoReturn:
-        if self.recorder is not None:
-            self.recorder.close()
-        raise Over
 
     def _retire(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
         nit, evaluated = c.k, c.point.f is not None
