@@ -41,8 +41,7 @@ class Loop:
     ):
         self.context, self.backend, self.space = context, context.backend, context.space
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
-        self.settings, self.tolerances = settings, settings.tolerances
-        self.callback, self.watchers = callback, watchers
+        self.settings, self.callback, self.watchers = settings, callback, watchers
         self.iteration = Iteration(context, settings)
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []

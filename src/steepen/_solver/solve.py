@@ -51,6 +51,8 @@ def solve(
             "x0": backend.host(x), "method": settings.direction, "step": settings.step,
             "switch": settings.switch, "trace": trace, "bounds": space.limits,
         }  # fmt: skip
+        if backend.size is not None:  # rows that have ended do not begin again
+            named["limits"] = (settings.budget.grads, settings.budget.evals, settings.tolerances)
         saver = Checkpoint(checkpoint, named)
     # the loop handles overflow itself; the user's functions keep the user's error state
     with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
