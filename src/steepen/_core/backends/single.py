@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,12 +16,6 @@ from . import numbers
 
 SHORT = 8
 """Rows below this length are kept column by column, each column contiguous, and summed one by one."""
-
-LARGE = 32
-"""From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
-
-FEW = 32
-"""A library that compiles for every shape uses at least this many slots of a memory."""
 
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
@@ -52,7 +47,6 @@ class Single:
         self.xp = namespace(x)
         self._like = x
         self._compiles = hasattr(x, "at")  # JAX, for every new shape
-        self._ordered = int(x.shape[-1]) < LARGE and not self._compiles
 
     any: Callable[[Mask], bool] = staticmethod(bool)
     """Return whether the mask may hold for some row."""
@@ -94,13 +88,9 @@ class Single:
         return limit
 
     def used(self, count: Any, capacity: int) -> int:
-        """Return how many slots of a memory to use after `count` writes; empty ones have no effect.
-
-        A library that compiles for every shape gets a power of two, at least FEW, so that shapes are few.
-        """
+        """Return how many slots of a memory to use after `count` writes; empty ones have no effect."""
         filled = int(np.max(count))
-        looked = max(FEW, 1 << (filled - 1).bit_length()) if filled and self._compiles else filled
-        return min(looked, capacity)
+        return capacity if filled and self._compiles else min(filled, capacity)
 
     def dot(self, a: Array, b: Array) -> Any:
         """Return the inner product."""
@@ -160,7 +150,7 @@ class Single:
 
     def product(self, matrix: Array, v: Array) -> Array:
         """Return M·v for a symmetric matrix."""
-        return (matrix * v[..., None, :]).sum(axis=-1)
+        return self.dots(matrix, v)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return AᵀB."""
@@ -243,10 +233,9 @@ class NumPySingle(Single):
         super().__init__(x)
         double = x.dtype == np.float64
         # functions without a self are quicker to call
-        if len(x) >= SHORT:
-            self.dot, self.norm, self.inner = _long_dot, _long_norm, _long_inner
-        elif double:
-            self.dot, self.norm = _short_dot, _short_norm
+        if double or len(x) >= SHORT:
+            self.dot = _short_dot if len(x) < SHORT else _long_dot
+            self.norm = partial(_norm, self.dot)
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
         self.finite = self.arrived = _finite
@@ -258,20 +247,16 @@ class NumPySingle(Single):
         return [dot(a, b) for a, b in pairs]
 
     def identity(self, x: Array) -> Array:
-        return super().identity(x) if self._ordered else super().identity(x).copy(order="F")
+        return super().identity(x).copy(order="F")
 
     def product(self, matrix: Array, v: Array) -> Array:
-        return super().product(matrix, v) if self._ordered else _blas(v, "symv")(1.0, matrix, v, lower=1)
+        return _blas(v, "symv")(1.0, matrix, v, lower=1)
 
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
         """Update the lower triangle in place; `product` reads no other."""
-        if self._ordered:
-            return super().rank_one(matrix, c, a)
         return _blas(a, "syr")(c, a, lower=1, a=matrix, overwrite_a=1)
 
     def rank_two(self, matrix: Array, c: Scalar, a: Array, b: Array) -> Array:
-        if self._ordered:
-            return super().rank_two(matrix, c, a, b)
         return _blas(a, "syr2")(c, a, b, lower=1, a=matrix, overwrite_a=1)
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
@@ -309,10 +294,8 @@ def _root(square: float, v: Any, wild: bool = False) -> float:
     return math.sqrt(square) if TINY < square < HUGE else float(norm(v)[0])
 
 
-def _short_norm(v: Any, near: Any = None) -> float:
-    square = 0.0
-    for value in v.tolist():
-        square += value * value
+def _norm(dot: Callable[[Any, Any], float], v: Any, near: Any = None) -> float:
+    square = dot(v, v)
     return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
@@ -322,15 +305,6 @@ def _finite(v: Any, length: Any = None) -> bool:
 
 def _long_dot(a: Any, b: Any) -> float:
     return float(a.dot(b))
-
-
-def _long_norm(v: Any, near: Any = None) -> float:
-    square = float(v.dot(v))
-    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
-
-
-def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:
-    return [float(a.dot(b)) for a, b in pairs]
 
 
 def _blas(v: Any, name: str) -> Any:
