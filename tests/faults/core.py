@@ -220,8 +220,8 @@ FAULTS: tuple[Fault, ...] = (
     *within("_solver/scale.py",
         ("eps = None if p.differences.eps is None else p.differences.eps / scale", "eps = p.differences.eps",
          "With x_scale, eps is the length of a difference in x."),
-        ("jac=_times(result.jac, 1 / scale)", "jac=_times(result.jac, scale)",
+        ("jac=times(result.jac, 1 / scale)", "jac=times(result.jac, scale)",
          "With x_scale, the result's gradient is that with respect to x."),
-        ("lambda v: _times(product(_times(v, self.scale)), self.scale)",
-         "lambda v: _times(product(v), self.scale)", "With x_scale, hess_inv is that with respect to x.")),
+        ("lambda v: times(product(times(v, self.scale)), self.scale)",
+         "lambda v: times(product(v), self.scale)", "With x_scale, hess_inv is that with respect to x.")),
 )  # fmt: skip

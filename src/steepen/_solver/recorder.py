@@ -15,16 +15,9 @@ from .._core.state import SolverState
 from .._core.trace import Trace
 
 COLUMNS = {
-    "f": "d",
-    "gnorm": "d",
-    "lam": "d",
-    "step": "d",
-    "nfev": "q",
-    "njev": "q",
-    "nhvp": "q",
-    "penalised": "?",
-    "guarded": "?",
-}
+    "f": "d", "gnorm": "d", "lam": "d", "step": "d",
+    "nfev": "q", "njev": "q", "nhvp": "q", "penalised": "?", "guarded": "?",
+}  # fmt: skip
 
 STEP = {"lam": np.nan, "step": np.nan, "penalised": False, "guarded": False}
 """The columns of the step taken from an iterate, and their values where none was."""
@@ -122,7 +115,4 @@ def _stacked(values: tuple[Any, ...], shape: tuple[int, ...], kind: str) -> NDAr
         return np.fromiter(values, kind, len(values))
     if not any(isinstance(value, np.ndarray) for value in values):
         return np.broadcast_to(np.array(values, kind)[:, None], (len(values), *shape))
-    stacked = np.empty((len(values), *shape), kind)
-    for i, value in enumerate(values):
-        stacked[i] = value
-    return stacked
+    return np.stack([np.broadcast_to(value, shape) for value in values]).astype(kind, copy=False)
