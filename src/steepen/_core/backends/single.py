@@ -17,6 +17,9 @@ from . import numbers
 SHORT = 8
 """Rows below this length are kept column by column, each column contiguous, and summed one by one."""
 
+LARGE = 32
+"""From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
+
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
 
@@ -47,6 +50,7 @@ class Single:
         self.xp = namespace(x)
         self._like = x
         self._compiles = hasattr(x, "at")  # JAX, for every new shape
+        self._ordered = int(x.shape[-1]) < LARGE and not self._compiles
 
     any: Callable[[Mask], bool] = staticmethod(bool)
     """Return whether the mask may hold for some row."""
@@ -150,7 +154,7 @@ class Single:
 
     def product(self, matrix: Array, v: Array) -> Array:
         """Return M·v for a symmetric matrix."""
-        return self.dots(matrix, v)
+        return (matrix * v[..., None, :]).sum(axis=-1)
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return AᵀB."""
@@ -247,16 +251,20 @@ class NumPySingle(Single):
         return [dot(a, b) for a, b in pairs]
 
     def identity(self, x: Array) -> Array:
-        return super().identity(x).copy(order="F")
+        return super().identity(x) if self._ordered else super().identity(x).copy(order="F")
 
     def product(self, matrix: Array, v: Array) -> Array:
-        return _blas(v, "symv")(1.0, matrix, v, lower=1)
+        return super().product(matrix, v) if self._ordered else _blas(v, "symv")(1.0, matrix, v, lower=1)
 
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
         """Update the lower triangle in place; `product` reads no other."""
+        if self._ordered:
+            return super().rank_one(matrix, c, a)
         return _blas(a, "syr")(c, a, lower=1, a=matrix, overwrite_a=1)
 
     def rank_two(self, matrix: Array, c: Scalar, a: Array, b: Array) -> Array:
+        if self._ordered:
+            return super().rank_two(matrix, c, a, b)
         return _blas(a, "syr2")(c, a, b, lower=1, a=matrix, overwrite_a=1)
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:

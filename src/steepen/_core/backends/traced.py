@@ -35,6 +35,7 @@ class Traced(Single):
         self.num = self.table = self.xp = self._jax.numpy
         self.eps = float(self.xp.finfo(x.dtype).eps)
         self._apart = apart(x)
+        self._ordered = False
 
     @staticmethod
     def any(mask: Any) -> bool:
@@ -126,6 +127,9 @@ class Traced(Single):
 
     def same(self, a: Array, b: Array) -> Mask:
         return (a == b).all()
+
+    def product(self, matrix: Array, v: Array) -> Array:
+        return matrix @ v
 
     def diagonal(self, matrix: Any) -> Array:
         return (matrix * self.num.eye(matrix.shape[-1], dtype=matrix.dtype)).sum(axis=-1)
