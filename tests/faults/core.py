@@ -40,8 +40,6 @@ FAULTS: tuple[Fault, ...] = (
          "A pair without curvature is left out of the matrix of its row.")),
     Fault("_core/state.py", "        self.point.gnorm = NAN\n", "",
           "The trace says NaN where no gradient was evaluated."),
-    Fault("_core/trace.py", "if isinstance(value, bool) else repr(value)",
-          'if isinstance(value, bool) else f"{value:g}"', "A trace that was saved as CSV has every digit."),
     Fault("_core/result.py", "best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None",
           "best_x = self.best.x[b]", "A row that never had a finite value has no best x, as the run alone."),
     Fault("_core/saved.py", "!= like.shape[rest] or value.dtype != kind:",

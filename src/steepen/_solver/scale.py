@@ -59,10 +59,11 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
         low, high = limits_of(bounds, len(scale))
         bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
     eps = None if p.differences.eps is None else p.differences.eps / scale
+    sizes = scale.tobytes()
     return replace(
-        p, fun=Scaled(p.fun, scale, "both" if p.jac is True else "value"), x=times(p.x, 1 / scale),
-        bounds=bounds, jac=Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
-        hvp=p.hvp and Scaled(p.hvp, scale, "hvp"), hess=p.hess and Scaled(p.hess, scale, "hess"),
+        p, fun=Scaled(p.fun, sizes, "both" if p.jac is True else "value"), x=times(p.x, 1 / scale),
+        bounds=bounds, jac=Scaled(p.jac, sizes, "grad") if callable(p.jac) else p.jac,
+        hvp=p.hvp and Scaled(p.hvp, sizes, "hvp"), hess=p.hess and Scaled(p.hess, sizes, "hess"),
         differences=replace(p.differences, eps=eps), scale=scale,
     )  # fmt: skip
 
@@ -75,17 +76,19 @@ def times(v: Any, scale: NDArray[np.float64]) -> Any:
     return v * xp.asarray(scale, dtype=v.dtype, device=device(v))
 
 
+@dataclass(frozen=True)
 class Scaled:
     """A function of x as one of z = x/s; two of the same function are equal, and compiled once."""
 
-    def __init__(self, function: Any, scale: NDArray[np.float64], kind: str):
-        self._function, self._scale, self._kind = function, scale, kind
+    function: Any
+    sizes: bytes  # s: unlike an array, it can be hashed
+    kind: str
 
     def __call__(self, z: Any, *more: Any) -> Any:
-        x, scale, kind = times(z, self._scale), self._scale, self._kind
+        scale, kind = np.frombuffer(self.sizes), self.kind
         if kind == "hvp":
             more = (times(more[0], scale), *more[1:])
-        found = self._function(x, *more)
+        found = self.function(times(z, scale), *more)
         if kind == "value":
             return found
         if kind == "hess":
@@ -94,15 +97,6 @@ class Scaled:
             both = cast("tuple[Any, ...]", found) if isinstance(found, tuple | list) else ()
             return (both[0], _vector(both[1], scale)) if len(both) == 2 else cast(Any, found)
         return _vector(found, scale)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scaled) and self._known() == other._known()
-
-    def __hash__(self) -> int:
-        return hash(self._known())
-
-    def _known(self) -> tuple[Any, ...]:
-        return self._function, self._scale.tobytes(), self._kind
 
 
 def _vector(found: Any, scale: NDArray[np.float64]) -> Any:

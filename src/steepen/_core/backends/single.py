@@ -156,10 +156,6 @@ class Single:
         """Return M·v for a symmetric matrix."""
         return (matrix * v[..., None, :]).sum(axis=-1)
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return AᵀB."""
-        return A.swapaxes(-1, -2) @ B
-
     def diagonal(self, matrix: Array) -> Array:
         """Return the diagonal of a matrix."""
         return self.xp.linalg.diagonal(matrix)
@@ -184,11 +180,6 @@ class Single:
     def mix(self, c: Array, A: Array) -> Array:
         """Return Aᵀ·c."""
         return c @ A
-
-    def room(self, x: Array, *places: int) -> Array:
-        """Return zeros for this many vectors like x, for each row of a batch."""
-        shape = (*x.shape[:-1], *places, x.shape[-1])
-        return self.xp.zeros(shape, dtype=x.dtype, device=device(x))
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         """Return `a` with a value in one place of these rows; `a` may be overwritten."""
