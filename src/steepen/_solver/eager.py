@@ -70,8 +70,6 @@ class Loop:
                 raise KeyboardInterrupt
             for watch in self.watchers:
                 watch(self)
-            if timed and c.point.f is None:
-                self._in_time(c)
             run.evaluate(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
@@ -79,13 +77,11 @@ class Loop:
                 self._refuse_cut_graphs(c)
             elif self.callback is not None:
                 self._call_back(c, self.callback)
-            if timed:
-                self._in_time(c)
             run.check_convergence(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
-            if timed:
-                self._in_time(c)
+            if timed and counter.late():
+                self._end(c, self._everyone(Status.MAX_SECONDS))
             run.compute_direction(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
@@ -166,10 +162,6 @@ class Loop:
     def _everyone(self, value: Any) -> Any:
         """Return a value for each live row."""
         return value if self.counter.rows is None else np.full(self.counter.rows, value)
-
-    def _in_time(self, c: SolverState) -> None:
-        if self.counter.late():
-            self._end(c, self._everyone(Status.MAX_SECONDS))
 
     def _cut(self, status: Status) -> None:
         """End all rows immediately, at any point of an iteration."""
