@@ -17,13 +17,6 @@ class InverseHessian(LinearOperator):
     """G ≈ H⁻¹ as a `scipy.sparse.linalg.LinearOperator`.
 
     It takes and returns NumPy arrays, whatever array library the run used, and can be pickled.
-
-    Examples
-    --------
-    >>> import numpy as np, steepen as st
-    >>> G = st.minimize(st.functions.quadratic(np.diag([1.0, 4.0])), [1.0, 1.0], gtol=1e-9).hess_inv
-    >>> (G @ np.array([1.0, 1.0])).round(6)
-    array([1.  , 0.25])
     """
 
     def __init__(self, direction: Any, memory: Any, x: Array, g: Array):

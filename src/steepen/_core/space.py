@@ -260,13 +260,7 @@ def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
 
 
 def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) per variable, None for no bound.
-
-    Examples
-    --------
-    >>> limits_of([(0, None), (-1, 1)], 2)
-    (array([ 0., -1.]), array([inf,  1.]))
-    """
+    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) per variable, None for no bound."""
     try:
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
             low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))

@@ -171,14 +171,7 @@ class Ended:
 
 
 def each(function: Callable[[Any], Any], record: Any) -> Any:
-    """Return a record with a function applied to each of its arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> each(lambda a: a[:1], Best(np.array([1.0, 2.0]), 0.0))
-    Best(x=array([1.]), f=0.0, k=0)
-    """
+    """Return a record with a function applied to each of its arrays."""
     if getattr(record, "ndim", 0):
         return function(record)
     if type(record) is tuple:

@@ -24,12 +24,6 @@ def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.floa
     """Return the size of each variable, a power of two.
 
     "auto" is the width of its box, else the size of its start (the largest, in a batch), else 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scale_of("auto", np.array([5e6, 0.0, 0.0]), [(None, None), (0, 1e-9), (None, None)]).tolist()
-    [4194304.0, 9.313225746154785e-10, 1.0]
     """
     n = int(x.shape[-1])
     if isinstance(x_scale, str) and x_scale == "auto":
