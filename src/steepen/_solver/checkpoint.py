@@ -136,8 +136,6 @@ def _fingerprint(value: Any) -> str:
         order = "F" if value.flags.fnc else "C"
         digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
         return f"array{tuple(value.shape)}:{value.dtype}:{order}:{digest}"
-    if isinstance(value, str | int | float | bool | None):
-        return repr(value)
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
     if callable(value) and hasattr(value, "__qualname__"):
