@@ -39,7 +39,7 @@ class Loop:
         callback: Callable[[State], object] | None = None,
         watchers: tuple[Callable[[Loop], object], ...] = (),
     ):
-        self.context, self.backend, self.space = context, context.backend, context.space
+        self.context, self.backend = context, context.backend
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
         self.settings, self.callback, self.watchers = settings, callback, watchers
         self.iteration = Iteration(context, settings)
