@@ -7,7 +7,7 @@ array with one value per row of a batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -21,24 +21,19 @@ from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
     "Auto", "ByCurvature", "Constant", "Custom", "L", "Perturbed", "Schedule", "ScheduleLike",
-    "Signed", "Table", "as_schedule",
+    "Signed", "as_schedule",
 ]  # fmt: skip
 
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Interface of schedules: a value at k, a length, and `fit`, which sets the length of the run.
+    """Interface of schedules: a value at k, and `fit`, which sets the length of the run.
 
     Examples
     --------
     >>> isinstance(L(0.01, 0.1), Schedule)
     True
     """
-
-    @property
-    def length(self) -> int | None:
-        """Number of iterations the schedule covers; None if unlimited."""
-        return None
 
     def fit(self, total: int | None) -> Any:
         """Return the schedule for a run of `total` iterations (None: unknown)."""
@@ -72,7 +67,9 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class L(Schedule):
-    """The paper's L(a, b): T equally spaced values from a to b; T is by default the length of the run.
+    """The paper's L(a, b): T equally spaced values from a to b, and b from then on.
+
+    T is by default the length of the run.
 
     Examples
     --------
@@ -91,10 +88,6 @@ class L(Schedule):
         if self.T is not None:
             whole("T", self.T, 1)
 
-    @property
-    def length(self) -> int | None:
-        return self.T
-
     def fit(self, total: int | None) -> Any:
         if self.T is not None:
             return self
@@ -111,29 +104,6 @@ class L(Schedule):
         share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
         share = min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
         return _number(k, self.start + (self.end - self.start) * share)
-
-
-@dataclass(frozen=True)
-class Table(Schedule):
-    """One value per iteration from a list; the run may not be longer than the list.
-
-    Examples
-    --------
-    >>> Table([0.3, 0.2, 0.1])(1)
-    0.2
-    """
-
-    values: Sequence[float]
-
-    def __post_init__(self) -> None:
-        floats("values", self.values, "numbers")
-
-    @property
-    def length(self) -> int | None:
-        return len(self.values)
-
-    def __call__(self, k: int, /) -> float:
-        return _number(k, (self.values if isinstance(k, int) else namespace(k).asarray(self.values))[k])
 
 
 @dataclass(frozen=True)
@@ -183,10 +153,6 @@ class _Following(ByCurvature, Schedule):
     def __post_init__(self) -> None:
         rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
         object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
-
-    @property
-    def length(self) -> int | None:
-        return self.inner.length
 
     def fit(self, total: int | None) -> Any:
         fitted = copy(self)
@@ -284,7 +250,7 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if shape and rows is None:
         raise ValueError(
             f"{name}: expected a number for a single run, got an array of shape {shape}; "
-            "for one value per iteration use schedules.Table"
+            "for one value per iteration pass a function of k"
         )
     if shape and shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")

@@ -104,7 +104,6 @@ FAULTS: tuple[Fault, ...] = (
          "penalties are 0 at a stationary point")),
     *within("switches.py",
         ("return k >= self.b", "return k > self.b", "the listing makes b + 1 penalised iterations"),
-        ("return self.b + 1", "return self.b", "a λ must cover all penalised iterations"),
         ("return first - after >= self.share * abs(first)",
          "return before - after >= self.share * abs(first)", "a good drop is that of the whole run")),
     *within("integrations/scipy.py",

@@ -121,9 +121,9 @@ def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
         {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": schedules.L(1e-2, 1e-3)},
         {"method": "cgd-dfp", "lam": schedules.Signed(0.1), "penalty": penalties.Huber(0.5),
          "step": 1e-2, "switch": switches.GoodDrop(0.9)},
-        {"method": "gd", "step": schedules.Table(np.linspace(0.01, 0.001, 30).tolist()), "ftol": 1e-2},
+        {"method": "gd", "step": lambda k: 0.01 - 0.0003 * k, "ftol": 1e-2},
     ],
-    ids=("L", "Perturbed", "step", "Signed", "Table"),
+    ids=("L", "Perturbed", "step", "Signed", "function"),
 )  # fmt: skip
 def test_steps_switches_schedules_and_penalties(given):
     agree(START, beale, budget=st.Budget(iters=30), **given)
