@@ -183,6 +183,8 @@ class Pairs(NamedTuple):
         with_s, with_y = backend.dots(Y, s), backend.dots(S, y)
         apart = with_s - with_y
         agree = conjugate * (backend.times(1 / sy, apart * apart) <= ASYMMETRY**2)
+        if not backend.any(backend.some(agree > 0)):
+            return s, y, sy, agree
         c = 0.5 * agree * (with_s + with_y)
         s1, y1 = s - backend.mix(c, S), y - backend.mix(c, Y)
         rest, along, across = backend.inner((s1, y1), (s1, s1), (y1, y1))
