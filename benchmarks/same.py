@@ -128,7 +128,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
             step=1e-2,
         )
     rules = {
-        "quadratic": steps.Quadratic(), "armijo-c": steps.Armijo(c=0.3, trials=7),
+        "armijo-c": steps.Armijo(c=0.3, trials=7),
         "initial": steps.Armijo(initial=0.01, grow=3.0),
     }  # fmt: skip
     for (rule_name, rule), method in itertools.product(rules.items(), METHODS):

@@ -219,7 +219,7 @@ COUNTS = [
     *((make, name, "", [nan, -inf, "one"]) for make, name in (
         (lambda v: steps.Armijo(initial=v), "initial"), (lambda v: steps.Armijo(c=v), "c"),
         (lambda v: steps.Armijo(grow=v), "grow"), (lambda v: steps.Armijo(trials=v), "trials"),
-        (lambda v: steps.Quadratic(fallback=v), "fallback"), (lambda v: switches.GoodDrop(v), "share"),
+        (lambda v: switches.GoodDrop(v), "share"),
         (lambda v: switches.SmallImprovement(v), "rtol"), (lambda v: schedules.L(v, 1.0), "start"),
         (lambda v: schedules.L(0.0, v), "end"), (lambda v: schedules.Perturbed(0.1, v), "factor"),
         (lambda v: schedules.Constant(v), "value"),

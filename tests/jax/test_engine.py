@@ -10,7 +10,7 @@ from tests.pairs import WHOLE, sample
 
 import steepen as st
 import steepen.jax as sj
-from steepen import penalties, schedules, steps, switches
+from steepen import penalties, schedules, switches
 from steepen.jax import _slots
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
@@ -116,7 +116,7 @@ def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
             {"method": "cgd", "lam": schedules.L(0.0, 0.01), "step": 1e-2, "switch": switches.After(9)},
             marks=SLOW,
         ),
-        pytest.param({"method": "cgd", "lam": schedules.Perturbed(0.01), "step": steps.Quadratic()},
+        pytest.param({"method": "cgd", "lam": schedules.Perturbed(0.01)},
                      marks=SLOW),
         {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": schedules.L(1e-2, 1e-3)},
         {"method": "cgd-dfp", "lam": schedules.Signed(0.1), "penalty": penalties.Huber(0.5),

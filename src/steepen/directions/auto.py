@@ -30,10 +30,7 @@ from ._saddle import way_down
 MOST, FAST, ENOUGH = 200, 15_000, 25  # pairs: MOST; for large n as many as fit in FAST numbers, or ENOUGH
 PLACES, FEWEST = 10_000_000, 10  # for very large n: as many as fit in PLACES numbers, or FEWEST
 GROWTH = 10.0  # a step is at most this many times the longest one before it
-BOOST, BOLD = (
-    2.0,
-    1024.0,
-)  # at negative curvature the next step is BOOST times as long; after BOLD, BOLD times
+BOOST, BOLD = 2.0, 1024.0  # at negative curvature the next step is this many times as long; BOLD after BOLD
 FAINT = 0.01  # a first step that changes the slope by less gives no scale: the next is GROWTH times as long
 NOISE = 1e4  # the third-order term of y is used where sᵀy is more than this many roundings of f
 START, CAREFUL = 1.0, 1e-3  # the length of a trial along −∇f: after a reset, and after failed line searches
@@ -220,14 +217,14 @@ class CGDAuto(Direction):
         backend, tries = context.backend, memory.tries
         scaled = stuck & (tries == 0)
         if backend.any(scaled):
-            memory, scaled = self.rescale(context, point, scaled, memory)
+            memory, scaled = self._rescale(context, point, scaled, memory)
         careful = backend.and_not(stuck & (tries < 2), scaled)
         if backend.any(careful):
             memory = self._restart(context, careful, CAREFUL, memory)
         tries = backend.select(stuck, backend.select(scaled, 1, 2), tries)
         return memory._replace(tries=tries), scaled | careful
 
-    def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
+    def _rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """Restart with D = diag(xᵢ²), since the pairs may cover the stiff variables only."""
         backend, evaluator, x = context.backend, context.evaluator, point.x
         here = backend.times(memory.scale, point.g)
