@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,19 +147,17 @@ class _Following(ByCurvature, Schedule):
     """A schedule of λ that the curvature modifies."""
 
     lam: ScheduleLike
-    inner: Schedule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
-        object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
+        if not isinstance(self.lam, Schedule):
+            rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
+            object.__setattr__(self, "lam", as_schedule(self.lam, "lam", rows))
 
     def fit(self, total: int | None) -> Any:
-        fitted = copy(self)
-        object.__setattr__(fitted, "inner", self.inner.fit(total))
-        return fitted
+        return replace(self, lam=cast(Schedule, self.lam).fit(total))
 
     def __call__(self, k: int, /) -> Scalar:
-        return self.inner(k)
+        return cast(Schedule, self.lam)(k)
 
 
 @dataclass(frozen=True)
@@ -264,5 +261,5 @@ def _number(k: int, value: Any) -> Any:
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:
     if isinstance(schedule, _Following):
-        return _shape(schedule.inner)
+        return _shape(cast(Schedule, schedule.lam))
     return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

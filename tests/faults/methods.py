@@ -83,7 +83,7 @@ FAULTS: tuple[Fault, ...] = (
     *within("schedules.py",
         ("share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0", "share = 1.0 * k / self.T",
          "L(a, b) has b as its last value"),
-        ('object.__setattr__(fitted, "inner", self.inner.fit(total))', "pass",
+        ("return replace(self, lam=cast(Schedule, self.lam).fit(total))", "return self",
          "a ramp inside a schedule is fitted to the run"),
         ("other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))",
          "other: Any = 1.0 - self.factor * (vanishing & (along != 0))",

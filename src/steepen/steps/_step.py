@@ -106,7 +106,7 @@ class Fixed(Step):
         schedule = as_schedule(self.schedule, "step", rows).fit(total)
         if isinstance(schedule, ByCurvature):
             raise ValueError(f"step: {schedule!r} is a schedule for lam only")
-        known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
+        known: Any = getattr(schedule, "value", ())
         if isinstance(schedule, L):
             known = (schedule.start, schedule.end)
         if not np.all(np.asarray(known) > 0):
