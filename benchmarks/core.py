@@ -202,22 +202,27 @@ def auto(table: Table, quick: bool) -> None:
         table.row(name, a, b, a / b, bar, "µs")
 
 
-def by_values(table: Table, quick: bool) -> None:
-    """Time a value of a cheap f, with all that goes with it, where there is no gradient."""
-    evals = 4000
-    for n, bar in ((2, 2.5), (10, 2.0), (100, 1.2)):
-        x0 = np.tile([-1.2, 1.0], n // 2)
+def few_variables(table: Table, quick: bool) -> None:
+    """Time an evaluation of a cheap f, with all that goes with it: f alone, and f and ∇f."""
+    value, both = None, so.rosen_der
+    for jac, n, bar in (
+        (value, 2, 2.5), (value, 10, 2.0), (value, 100, 1.2),
+        (both, 2, 2.2), (both, 10, 2.2), (both, 100, 2.2),
+    ):  # fmt: skip
+        x0, evals = np.tile([-1.2, 1.0], n // 2), 4000 if jac is None else 400
 
-        def ours(x0=x0):
-            return st.minimize(so.rosen, x0, trace=False, budget=st.Budget(evals=evals))
+        def ours(x0=x0, jac=jac, evals=evals):
+            ends = {} if jac is None else {"gtol": 0.0}
+            return st.minimize(so.rosen, x0, jac=jac, trace=False, budget=st.Budget(evals=evals), **ends)
 
-        def theirs(x0=x0):
-            return so.minimize(so.rosen, x0, method="L-BFGS-B", options={"maxfun": evals})
+        def theirs(x0=x0, jac=jac, evals=evals):
+            options = {"maxfun": evals} | ({} if jac is None else {"gtol": 0, "ftol": 0, "maxiter": evals})
+            return so.minimize(so.rosen, x0, jac=jac, method="L-BFGS-B", options=options)
 
         used = ours().nfev, theirs().nfev
         a, b, ratio = race(ours, theirs, (120 if quick else 600) // n + 4)
         part = used[1] / used[0]
-        name = f"cgd-auto / SciPy L-BFGS-B, a value, no gradient, n={n}"
+        name = f"cgd-auto / SciPy L-BFGS-B, {'a value, no' if jac is None else 'with a'} gradient, n={n}"
         table.row(name, a / used[0] * 1e6, b / used[1] * 1e6, ratio * part, bar, "µs")
 
 
@@ -295,7 +300,7 @@ def main() -> int:
     per_iteration(table, quick)
     quasi_newton(table)
     auto(table, quick)
-    by_values(table, quick)
+    few_variables(table, quick)
     batches(table, quick)
     imports(table)
     trace_memory(table)
