@@ -86,7 +86,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
     lams = {
         "constant": 0.05,
         "L": schedules.L(0.01, 0.1),
-        "table": schedules.Table(np.linspace(0.1, 0.01, 400).tolist()),
+        "table": np.linspace(0.1, 0.01, 400).tolist().__getitem__,
         "callable": lambda k: 0.1 / (k + 1),
         "signed": schedules.Signed(0.05),
         "signed-L": schedules.Signed(schedules.L(0.01, 0.1)),
@@ -128,7 +128,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
             step=1e-2,
         )
     rules = {
-        "quadratic": steps.Quadratic(), "armijo-c": steps.Armijo(c=0.3, trials=7),
+        "armijo-c": steps.Armijo(c=0.3, trials=7),
         "initial": steps.Armijo(initial=0.01, grow=3.0),
     }  # fmt: skip
     for (rule_name, rule), method in itertools.product(rules.items(), METHODS):

@@ -178,14 +178,6 @@ def test_second_derivatives_within_the_budget(method, known):
         assert (res.nit, counting.count("grad")) == (steps, used)
 
 
-@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd"])
-def test_the_quadratic_step_within_the_budget(method):
-    for size in (1, 2, 3, 4, 5, 6, 20):
-        counting, given = Counting(QUADRATIC), {"step": st.steps.Quadratic(), "hvp": None, "hess": None}
-        assert run(counting, method, "callable", Budget(grads=size), **given).njev <= size
-        assert counting.count("grad") <= size
-
-
 class Slow(Counting):
     """A problem whose every call takes a second of a clock that stands still otherwise."""
 

@@ -102,7 +102,6 @@ SETTINGS = [
     {"lam": schedules.Signed(0.001), "method": "cgd"},
     {"lam": schedules.Perturbed(0.001), "method": "cgd"},
     {"step": schedules.L(0.004, 0.001, T=15), "lam": lambda k: 0.001 / (k + 1)},
-    {"step": steps.Quadratic(), "method": "cgd"},
     {"penalty": st.penalties.L2(), "lam": 0.001},
     {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.001},
     {"switch": st.switches.GoodDrop(0.3), "method": "cgd", "lam": 0.001},
