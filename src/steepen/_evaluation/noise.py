@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
+from .._core.backends import Backend
 from . import tuning
 from .calls import UserCalls
 from .counter import Cost
@@ -111,7 +112,7 @@ class NoiseModel:
         state.resolution = backend.scalar(np.where(taken, resolution, state.resolution))
         # what a gradient that was made without knowing has shown
         state.conditioning = backend.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
-        return bool(louder) if backend.size is None else louder
+        return mask_of(backend, louder)
 
 
 class _Line:
@@ -178,6 +179,11 @@ class _Line:
                 quantum = np.where(jumped, step_between(between, rounding), quantum)
             rows = rows & (change == 0)
         return quantum
+
+
+def mask_of(backend: Backend, rows: Any) -> Mask:
+    """Return what NumPy says of rows as a mask: of a single run, as a bool."""
+    return bool(rows) if backend.size is None else rows
 
 
 def size_of(x: NDArray[Any]) -> Floats:
