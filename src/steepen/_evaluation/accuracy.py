@@ -192,9 +192,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         if backend.any(doubt):
             lengths = np.abs(self.intervals(point.x, point.f, True)[0]) / 30
             better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
-        known = self.known
-        code = self._confirmed(c, spent, FD_LIMIT)
-        return better | backend.and_not(spent & known, self.known), code  # what was learnt of f″ was wrong
+        return better, self._confirmed(c, spent, FD_LIMIT)
 
     def _sound(self, c: SolverState) -> Mask:
         """Return where f″ is known and no slope is so steep that the rounding of x shows in f."""

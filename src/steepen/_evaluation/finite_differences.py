@@ -383,10 +383,7 @@ class AdaptiveDifferences(DifferenceGradient):
         return self.backend.own(g), self.backend.own(error), mask_of(self.backend, fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends nine times as much over three times the way; at a kink it is three times.
-
-        Where it bends by far less than |f″| says, that is forgotten.
-        """
+        """Return where f bends nine times as much over three times the way; at a kink it is three times."""
         backend, only, value = self.backend, self._only(rows), self.evaluator.value_at
         ahead, back = self.intervals(x, f, True)
         u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
@@ -402,8 +399,6 @@ class AdaptiveDifferences(DifferenceGradient):
         least = tuning.RESOLVED * self.noise.eps_f(f)
         known = backend.scalar((9 * u * u * self.curvature_at(x, f)).sum(axis=-1))
         bends = second[1] >= STRAIGHT * known - least
-        forgotten = self._column(backend.and_not(rows, bends))
-        self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
         return rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends
 
 

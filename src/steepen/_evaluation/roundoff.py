@@ -13,6 +13,7 @@ from .evaluator import Context
 
 FLOOR = 30.0  # f is at its floor if no decrease of f, nor move of x, of more roundings is predicted
 NOISE_LEVELS = 10.0  # a decrease counts from this many times the measured noise of f on
+KINK = 3.0  # curvatures of two probes, one ten times as long, that differ by more are not those at x
 LONGEST = 1e-3  # noise makes probes longer, up to this part of the size of x
 DEEP = 5  # the most directions that are probed in each metric
 NEAR = 0.1  # noise is looked for at this part of the step in doubt
@@ -24,7 +25,8 @@ def roundoff_limited(context: Context, point: Point, last: StepInfo, mask: Mask)
     The prediction is that of the last direction, by its slope and its length, and then of the first
     directions of conjugate gradients, from −∇f on, in two metrics: the plain one and that of the sizes of the
     variables. The last direction may know the stiff variables only; these find the soft ones. Where a
-    curvature is not positive, nothing is proved.
+    curvature is not positive, nothing is proved. The first probe of each metric is repeated ten times as
+    long: at a kink, and where a probe leads far from x, it shows another curvature.
     """
     backend = context.backend
     ground = _Ground(context, point, last.noise)
@@ -129,8 +131,15 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Probes) -> _Probes:
         backend.select(asked, maximum(s.left.decrease, decrease), s.left.decrease),
         backend.select(asked, maximum(s.left.move, backend.norm(to)), s.left.move),
     )
-    proved = (bend > 0) & ground.hidden(left)
-    left = left._replace(mask=_unless(backend, mask, asked, proved))
+    mask = _unless(backend, mask, asked, (bend > 0) & ground.hidden(left))
+    first = asked & mask & (s.turn == 0)
+    mask = _unless(backend, mask, first, context.affords(evaluator.cost_difference))
+
+    def repeated(mask: Mask) -> Mask:
+        again = backend.ratio(backend.dot(v, evaluator.change(x, v, ground.g, 10 * r, first & mask)), 10 * r)
+        return _unless(backend, mask, first, _within(bend, KINK * again) & _within(again, KINK * bend))
+
+    left = left._replace(mask=backend.when(first & mask, repeated, mask))
     return _Probes(s.turn + 1, left, residual, way, square, to, decrease, change, step, asked & left.mask)
 
 
