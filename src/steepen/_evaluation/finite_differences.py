@@ -71,17 +71,14 @@ class DifferenceGradient(GivenGradient):
     def __init__(self, evaluator: UserCalls, gtol: Any, scheme: str, how: Differences):
         super().__init__(evaluator, gtol)
         self.scheme, self.eps, self._how, x0 = scheme, evaluator.eps, how, evaluator.like
-        self.searches_quantum = scheme != "cs" and self.eps <= FLOAT64
+        self.exact = scheme == "cs"
+        self.searches_quantum = not self.exact and self.eps <= FLOAT64
         # a variable that bounds fix needs no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self.space.fixed(x0))).tolist()
         self.noise = NoiseModel(evaluator, FDState.start(tuple(x0.shape)))
         self._column: Callable[[Any], Any] = lambda s: s
         if self.backend.size is not None:
             self._column = lambda s: np.asarray(s)[..., None]
-
-    @property
-    def exact(self) -> bool:
-        return self.scheme == "cs"
 
     @property
     def gradient_eps(self) -> Scalar:
