@@ -263,9 +263,7 @@ class AdaptiveDifferences(DifferenceGradient):
         size, ideal = self._sizes(point, f, root), 2 * np.sqrt(column(self.noise.eps_f(f))) / root
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
         h: Floats = np.where(np.isfinite(best), best, usual)
-        both: Floats = h
-        if self.backend.any(central):
-            both = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3))
+        both: Floats = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3))
         return self._fitted(point, both, np.where(point < 0, -h, h), column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
@@ -287,10 +285,8 @@ class AdaptiveDifferences(DifferenceGradient):
             self.survey(x, f, unknown)
         ahead, back = self.intervals(x, f, state.central)
         g, second = self._quotients(x, f, only, ahead, back)
-        square, least = (
-            np.where(back > 0, ahead * back, 1.0),
-            tuning.RESOLVED * self._column(self.noise.eps_f(f)),
-        )
+        square = np.where(back > 0, ahead * back, 1.0)
+        least = tuning.RESOLVED * self._column(self.noise.eps_f(f))
         # where f″ should have been resolved and was not, it is no more than this
         bound = np.where(square * state.curvature > least, least, np.nan)
         two, second = ~np.isnan(second), np.abs(second)
@@ -375,9 +371,8 @@ class AdaptiveDifferences(DifferenceGradient):
         unseen = np.isnan(found) & column(rows & (state.resolution == 0))
         state.curvature = np.where(unseen, self.curvature_at(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
-        fine = np.isfinite(g)
-        error = self._error(x, f, used, used > 0)
-        return self.backend.own(g), self.backend.own(error), mask_of(self.backend, fine.all(axis=-1))
+        error, fine = self._error(x, f, used, used > 0), np.isfinite(g).all(axis=-1)
+        return self.backend.own(g), self.backend.own(error), mask_of(self.backend, fine)
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where f bends nine times as much over three times the way; at a kink it is three times."""

@@ -99,7 +99,10 @@ def _in_metric(ground: _Ground, s: _Metrics) -> _Metrics:
     metric = backend.where(s.turn == 0, 0.0 * x + 1.0, _unit(backend, ground.top, abs(x)))
     residual, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
     least = ground.context.eps * backend.dot(residual, residual)
-    start = _Probes(0, s.left, residual, none, zero, none, zero, none, zero, s.left.mask)
+    start = _Probes(
+        0, s.left, residual, way=none, before=zero, to=none, decrease=zero, change=none, step=zero,
+        open=s.left.mask,
+    )  # fmt: skip
     left = backend.repeat(partial(_next, ground, metric, least), start, DEEP).left
     return _Metrics(s.turn + 1, left, left.mask)
 
@@ -140,7 +143,10 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Probes) -> _Probes:
         return _unless(backend, mask, first, _within(bend, KINK * again) & _within(again, KINK * bend))
 
     left = left._replace(mask=backend.when(first & mask, repeated, mask))
-    return _Probes(s.turn + 1, left, residual, way, square, to, decrease, change, step, asked & left.mask)
+    return _Probes(
+        s.turn + 1, left, residual, way=way, before=square, to=to, decrease=decrease, change=change,
+        step=step, open=asked & left.mask,
+    )  # fmt: skip
 
 
 def _unless(backend: Backend, held: Mask, asked: Mask, fine: Mask) -> Mask:
