@@ -221,7 +221,7 @@ def test_starts_and_functions_of_the_wrong_form():
     starts = torch.zeros(2, 1, 3, dtype=D)
     for message, X, function in (
         ("initial_conditions: expected a tensor", np.zeros((2, 1, 3)), peaks),
-        (r"initial_conditions: expected a tensor .* got Tensor of shape \(3,\)", starts[0, 0], peaks),
+        (r"initial_conditions: expected a tensor .* got Tensor \(3,\)", starts[0, 0], peaks),
         ("acquisition_function: expected one value for each of 2 rows", starts, lambda X: X.sum()),
         ("acquisition_function: its value has no gradient", starts, lambda X: X.detach().sum(dim=(-1, -2))),
     ):

@@ -88,11 +88,11 @@ def gen_candidates(
                 "BoTorch's gen_candidates_scipy takes constraints"
             )
     settings = read_options(options, race=True)
-    shape: tuple[int, ...] = tuple(getattr(initial_conditions, "shape", ()))
-    if not isinstance(initial_conditions, Tensor) or len(shape) not in (2, 3) or 0 in shape:
-        expected, kind = "a tensor of shape (b, q, d) or (q, d)", type(initial_conditions).__name__
-        raise ValueError(f"initial_conditions: expected {expected}, got {kind} of shape {shape}")
-    starts = initial_conditions.detach().reshape(-1, *shape[-2:])
+    given: Any = initial_conditions
+    if not isinstance(given, Tensor) or given.ndim not in (2, 3) or not given.numel():
+        expected, shape = "a tensor of shape (b, q, d) or (q, d)", tuple(getattr(given, "shape", ()))
+        raise ValueError(f"initial_conditions: expected {expected}, got {type(given).__name__} {shape}")
+    starts = given.detach().reshape(-1, *given.shape[-2:])
     b, q, d = starts.shape
     fixed = dict(fixed_features or {})
     for i in fixed:
