@@ -14,7 +14,7 @@ FAULTS: tuple[Fault, ...] = (
         ("all(c.converged for c in found)", "any(c.converged for c in found)",
          "a smoothness is converged only if every row is")),
     *within("_core/lanczos.py",
-        ("return max(pairs, key=lambda pair: abs(pair[0]))", "return max(pairs)",
+        ("int(abs(values).argmax())", "int(values.argmax())",
          "the smoothness is a magnitude, also where H is negative")),
     *within("theory/stationary.py",
         ("np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t)) * np.sign(factor)",

@@ -89,7 +89,7 @@ FAULTS: tuple[Fault, ...] = (
         ("parts], [n for _, n in parts])", "parts], [1 for _ in parts])",
          "the held-out loss is the mean over the examples")),
     *within("_core/lanczos.py",
-        ("float(vectors[-1, 0])", "float(vectors[0, 0])", "an eigenvalue is as near as the error says")),
+        ("float(vectors[-1, i])", "float(vectors[0, i])", "an eigenvalue is as near as the error says")),
     *within("benchmarks/training/robustness.py",
         ("w.abs().flatten(1).amax(1)", "w.abs().amax()", "weights are rounded by their channel")),
     *within("train/_compare.py",

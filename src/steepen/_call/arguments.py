@@ -84,7 +84,7 @@ def settings_of(
     ending = switch_of(direction, switch, b, total)
     check_lengths(direction, rule, ending, total)
     tolerances = tolerances_of(dtype, given)
-    return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
+    return Settings(direction, rule, ending, tolerances, budget)
 
 
 def start_point(x0: Any) -> Array:

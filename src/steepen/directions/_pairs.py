@@ -83,8 +83,9 @@ class Pairs(NamedTuple):
         """Return G itself."""
         k = backend.used(self.count, self.capacity)
         Y, U = self.Y[..., :k, :], self._folded(k)
-        rest = backend.identity(self.D) - backend.cross(Y, U)
-        return backend.cross(rest, self.diagonal(backend)[..., None] * rest) + backend.cross(U, U)
+        rest = backend.identity(self.D) - Y.swapaxes(-1, -2) @ U
+        plain = rest.swapaxes(-1, -2) @ (self.diagonal(backend)[..., None] * rest)
+        return plain + U.swapaxes(-1, -2) @ U
 
     def add(self, backend: Backend, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Add a pair, with sᵀy and ‖s‖, and return for which rows it was used.

@@ -168,7 +168,8 @@ def _save(outcome: Outcome, folder: Path) -> None:
         csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
         _write_text(folder / f"tables/{name}.csv", text.getvalue())
     for name, trace in outcome.traces.items():
-        trace.save(folder / f"traces/{name}.csv")
+        path = folder / f"traces/{name}.csv"
+        trace.to_pandas().to_csv(path, index=False)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _write_results(report: Report, versions: Mapping[str, str]) -> None:

@@ -239,4 +239,4 @@ class Armijo(Step):
         """Return the minimiser of the parabola through f, the slope and the trial, within [t/10, t/2]."""
         num = backend.num
         best = backend.ratio(-fall * t, 2 * (found - f - fall))
-        return backend.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
+        return backend.scalar(num.clip(backend.select(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
