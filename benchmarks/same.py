@@ -22,6 +22,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.problems.sfu import FUNCTIONS
+
 import steepen as st
 from steepen import penalties, schedules, steps, switches
 
@@ -44,7 +48,7 @@ STARTS: dict[str, Any] = {
 
 
 def function(name: str) -> Any:
-    f = st.functions[name]
+    f = FUNCTIONS[name]
     return f.at(n=len(STARTS[name][0])) if name in ("rosenbrock", "levy") else f
 
 
