@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from steepen.schedules import Table
 from steepen.torch import CGD, SAM
 from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM
 
@@ -95,7 +94,6 @@ def ramp(k):
     return 0.02 + 0.03 * k
 
 
-END = Table([0.2, 0.15, 0.1])
 METHODS = {
     "SAM": (partial(SAM, rho=0.3), lambda xs, k: sam(xs, 0.3)),
     "SAM, as it comes": (SAM, lambda xs, k: sam(xs, 0.05)),
@@ -106,7 +104,6 @@ METHODS = {
     "CGD, at its limit": (partial(CGD, lam=0.6), lambda xs, k: cgd(xs, 0.6)),
     "CGD, short": (partial(CGD, lam=1e-8), lambda xs, k: cgd(xs, 1e-8)),
     "CGD, schedule": (partial(CGD, lam=ramp), lambda xs, k: cgd(xs, ramp(k))),
-    "CGD, ended": (partial(CGD, lam=END), lambda xs, k: cgd(xs, END(min(k, 2)))),
     "CGDFD": (partial(CGDFD, lam=0.2, r=0.1), lambda xs, k: guarded(xs, cgdfd(xs, 0.2, 0.1))),
     "CGDFD, tripping": (partial(CGDFD, lam=-0.1, r=0.05), lambda xs, k: guarded(xs, cgdfd(xs, -0.1, 0.05))),
     "CGDFD, unguarded": (
