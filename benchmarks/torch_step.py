@@ -31,8 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import CGD, SAM, AscentOptimizer, GapSAM
-from steepen.torch.paper import MSAM
+from steepen.torch import CGD, MSAM, SAM, AscentOptimizer, GapSAM
 
 sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.training.models import ResNet18

@@ -38,9 +38,6 @@ METHODS: dict[str, Method] = NAMED | {
     "share16": _share(16),
     "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
-    "fgr": Method("paper.CGDFD", "λ", options={"r": 0.05, "guard": False}),
-    "gnp": Method("paper.GNP", "ρ", options={"alpha": 0.8}),
-    "asam": Method("paper.ASAM", "ρ"),
-    "msam": Method("paper.MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
+    "fgr": Method("CGD", "λ", options={"r": 0.05, "guard": False}),
+    "msam": Method("MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
 }
-"""0.8 is the part in GNP's paper."""

@@ -37,7 +37,6 @@ STRENGTHS: dict[str, tuple[float, float]] = {
     "cgd": (0.05, 0.5),  # (0.005, 0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.5, 1)
     "fgr": (0.005, 0.1),  # (0.005, 0.01, 0.05), (0.02, 0.05, 0.1, 0.2)
     "sam": (0.2, 0.4),  # (0.02, 0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.4, 0.8)
-    "asam": (0.5, 0.4),  # (0.2, 0.5, 1, 2), (0.4, 1, 2)
     "share": (0.2, 0.6),  # as sam; between the best of benchmarks/evidence with the lr here
     "msam": (0.3, 1.0),  # as published; (0.3, 1, 3), and 3 was best, and ruins runs of other networks
     "ema": (0.99, 0.99),
@@ -47,7 +46,7 @@ STRENGTHS: dict[str, tuple[float, float]] = {
 
 def strength_of(name: str, data: str) -> float:
     """Return the strength of a method that was chosen on held-out data; 0 if it has none."""
-    like = {"gnp": "sam"}.get(name, name.partition("-")[0].rstrip("0123456789"))
+    like = name.partition("-")[0].rstrip("0123456789")
     return STRENGTHS.get(like, (0.0, 0.0))[list(TASKS).index(data)]
 
 

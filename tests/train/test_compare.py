@@ -333,7 +333,7 @@ def test_a_loader_that_shuffles_is_the_same_data_in_the_next_call(tmp_path):
 
 
 def test_a_method_of_the_users_own_has_its_strengths_and_options():
-    method = Method("paper.ASAM", "ρ", ladder=(0.3, 1.0, 3.0), options={"eta": 0.1})
+    method = Method("CGD", "λ", ladder=(0.3, 1.0, 3.0), options={"r": 0.1})
     found = few(methods={"wider": method}, lr=(0.1, 0.2))
     assert {trial.choice.strength for trial in found.trials if trial.method == "wider"} == {0.3, 1.0}
     assert found.of("wider")

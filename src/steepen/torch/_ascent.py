@@ -23,7 +23,7 @@ _begun: weakref.WeakSet[AscentOptimizer] = weakref.WeakSet()  # those that have 
 
 
 class AscentOptimizer(Wrapper):
-    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `GapSAM`, `steepen.torch.paper`.
+    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `MSAM`, `GapSAM`.
 
     A perturbed step needs two passes. The first, over the batch or a part of it, computes g at the weights x;
     the second, over the batch, computes g⁺ at x + s with s = c·g. The weights are restored bit for bit, and

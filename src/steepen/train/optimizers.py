@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -28,7 +27,7 @@ def last(part: float) -> Callable[[int], range]:
 class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
-    `optimizer` is its name there, such as "SAM" or "paper.ASAM", and `options` are its other arguments.
+    `optimizer` is its name there, such as "SAM", and `options` are its other arguments.
     `symbol` names its strength, λ or ρ; for the base alone β, the decay of weight averaging (EMA), or ε of
     label smoothing; `ladder` has three values to choose from. `when` maps the number of steps to those with
     an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
@@ -37,7 +36,7 @@ class Method:
     --------
     >>> METHODS["sam-late"].when(100)
     range(75, 100)
-    >>> wider = Method("paper.ASAM", "ρ", ladder=(0.3, 1.0, 3.0), options={"eta": 0.1})
+    >>> fgr = Method("CGD", "λ", ladder=(0.03, 0.1, 0.3), options={"r": 0.05, "guard": False})
     """
 
     optimizer: str = ""
@@ -65,7 +64,7 @@ class Method:
         given = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
         given |= {_NAMES[self.symbol]: strength} if self.symbol else {}
         given |= {"ascent_fraction": self.ascent_fraction} if 0 < self.ascent_fraction < 1 else {}
-        return attrgetter(self.optimizer)(ours)(base, model, **given | dict(self.options) | options)
+        return getattr(ours, self.optimizer)(base, model, **given | dict(self.options) | options)
 
 
 BASE = Method()
