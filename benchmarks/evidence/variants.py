@@ -27,7 +27,7 @@ from steepen.train.optimizers import BASE, METHODS, Method
 from steepen.train.results import Choice, Mean
 from steepen.train.training import Task, fit
 
-LINES = 1000
+LINES = 600
 SMALL: dict[str, tuple[Spec, Choice]] = {  # the base's settings are those that its trials have chosen
     "mnist1d-mlp": (SPECS["mnist1d-mlp"], Choice(0.4, 1e-3)),
     "mnist1d-cnn": (SPECS["mnist1d-cnn"], Choice(0.2, 1e-3)),
@@ -37,7 +37,7 @@ SMALL: dict[str, tuple[Spec, Choice]] = {  # the base's settings are those that 
             SPECS["characters"],
             batch=16,
             epochs=20,
-            network=lambda data: models.Characters(classes(data), LINE, 96, 2, 2),
+            network=lambda data: models.Characters(classes(data), LINE, 64, 2, 2),
         ),
         Choice(2e-3, 0.1),
     ),
