@@ -76,7 +76,7 @@ class FreeGapSAM(FunctionalGapSAM):
 class FunctionalTask(Task):
     """In a perturbed step the gradient is J(x + s)ᵀ∇ℓ(z(x)), with z the logits of the batch."""
 
-    def step(self, model: Any, optimizer: Any, x: Any, y: Any, *rest: Any) -> None:
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
         kept: list[Tensor] = []
 
         def loss_of(xs: Any, ys: Any) -> Tensor:

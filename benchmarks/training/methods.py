@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from steepen.train.optimizers import BASE, Method, last
 from steepen.train.optimizers import METHODS as NAMED
-from steepen.train.optimizers import Method, last
 
 BACK = 0.75
 """The part of a run after which GapSAM reads its validation data no more, and they are trained on too."""
@@ -40,4 +40,6 @@ METHODS: dict[str, Method] = NAMED | {
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
     "fgr": Method("CGD", "λ", options={"r": 0.05, "guard": False}),
     "msam": Method("MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
+    "ema": BASE,  # these two by `rivals`
+    "smooth": BASE,
 }

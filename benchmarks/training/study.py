@@ -15,12 +15,13 @@ import torch
 from benchmarks.training.data import load_data
 from benchmarks.training.methods import METHODS, last_rows
 from benchmarks.training.models import mlp
+from benchmarks.training.rivals import RivalTask, rival
 from torch.nn.functional import cross_entropy
 
 from steepen._tools.jobs import JobFile, run
 from steepen.train.optimizers import BASE, BASES
 from steepen.train.results import Choice, Comparison, Run
-from steepen.train.training import Task, fit
+from steepen.train.training import fit
 
 # lr has the best accuracy of SGD alone with --validate: on digits of (0.02, 0.05, 0.1, 0.2), 5 seeds, and 0.2
 # ruins some runs; on mnist1d of (0.1, 0.2, 0.3, 0.5), 3 seeds.
@@ -54,12 +55,12 @@ def train(name: str, seed: int, data: str, strength: float, *, validate: bool = 
     """Train once; `given` is in the place of the task's own grads, batch and lr."""
     parts, of = load_data(data, validate), TASKS[data] | given
     inputs, method = parts.x.shape[1], METHODS.get(name, BASE)
-    task = Task(
+    task = RivalTask(
         lambda seed: mlp(inputs, of["hidden"], seed), cross_entropy, parts, of["batch"], BASES["sgd"].build,
         held_out=last_rows(len(parts.y)) if method.by_gap else None,
     )  # fmt: skip
     choice = Choice(of["lr"], DECAY, strength)
-    return fit(task, name, method, choice, seed=seed, grads=of["grads"])
+    return fit(rival(task, name, strength), name, method, choice, seed=seed, grads=of["grads"])
 
 
 def main() -> None:

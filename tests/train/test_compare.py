@@ -263,7 +263,6 @@ REFUSED = {
     "make_model: expected a function that returns a new network, got Linear": {"make_model": NET},
     "test: expected as many targets as examples, got 5 and 240": {"test": (X, Y[:5])},
     "make_model: expected it to return a torch Module": {"make_model": lambda: 3},
-    "'smooth' needs a": {"methods": ["smooth"], "loss": lambda s, y: F.cross_entropy(s, y)},
 }
 
 

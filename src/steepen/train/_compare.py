@@ -108,8 +108,7 @@ def compare(
     for kind in kinds.values():
         steps_of(kind, grads, batch)  # refuses too few
     squares = _squares(base, kinds, lr, weight_decay, strengths or {})
-    settings: dict[str, Any] = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
-    settings |= {
+    settings: dict[str, Any] = fingerprint(task) | {
         "budget": budget, "batch": batch, "validation": validation, "device": device,
         "autocast": None if autocast is None else str(autocast), "version": version(),
         "torch": str(torch.__version__),

@@ -98,7 +98,7 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     return make
 
 
-def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
+def fingerprint(task: Task) -> dict[str, Any]:
     """Check the network and the loss; return what tells tasks apart: first loss, data, base."""
     model, again = task.make(0), task.make(0)
     if model is again:
@@ -112,7 +112,7 @@ def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
     left = ("params", "lr", "weight_decay")
     groups = [", ".join(f"{k}={v}" for k, v in one.items() if k not in left) for one in made.param_groups]
     return {
-        "first loss": float(f"{_first_loss(task, model, smoothed):.3g}"),  # a GPU adds in any order
+        "first loss": float(f"{_first_loss(task, model):.3g}"),  # a GPU adds in any order
         "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
         "base": f"{type(made).__name__}({'; '.join(dict.fromkeys(groups))})",
     }
@@ -127,18 +127,12 @@ def _checksum(data: Data) -> str:
     return f"{total:08x}"
 
 
-def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
+def _first_loss(task: Task, model: Any) -> float:
     x, y = take(task.data.x, slice(task.batch)), task.data.y[: task.batch]
     with torch.no_grad(), drawing(0, task.device):
         if task.augment is not None:
             x = task.augment(x, torch.Generator(task.device).manual_seed(0))
-        out = task.forward(model, x)
-        value = task.loss(out, y)
-        if smoothed:
-            try:
-                task.loss(out, y, label_smoothing=0.1)
-            except TypeError as error:
-                raise ValueError("methods: 'smooth' needs a loss that takes label_smoothing") from error
+        value = task.loss(task.forward(model, x), y)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise TypeError(f"loss: expected a tensor of one number, got {value!r}")
     if not math.isfinite(float(value)):

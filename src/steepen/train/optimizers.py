@@ -28,9 +28,8 @@ class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
     `optimizer` is its name there, such as "SAM", and `options` are its other arguments.
-    `symbol` names its strength, λ or ρ; for the base alone β, the decay of weight averaging (EMA), or ε of
-    label smoothing; `ladder` has three values to choose from. `when` maps the number of steps to those with
-    an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
+    `symbol` names its strength, λ or ρ; `ladder` has three values to choose from. `when` maps the number of
+    steps to those with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
 
     Examples
     --------
@@ -40,7 +39,7 @@ class Method:
     """
 
     optimizer: str = ""
-    symbol: Literal["λ", "ρ", "β", "ε", ""] = ""
+    symbol: Literal["λ", "ρ", ""] = ""
     ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
     when: Callable[[int], range] = range
     ascent_fraction: float = 1.0
@@ -74,8 +73,6 @@ METHODS: dict[str, Method] = {
     "share16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
     "gap": Method("GapSAM", ascent_fraction=1 / 16),
     "cgd": Method("CGD", "λ"),
-    "ema": Method("", "β", (0.99, 0.996, 0.999)),
-    "smooth": Method("", "ε", (0.03, 0.1, 0.2)),
 }
 """The methods by name."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch.optim import swa_utils
 
 from ..torch._batch import mapped
 from ..torch._tensors import judging, random_of
@@ -71,12 +69,11 @@ class Task:
         watched = self.data._replace(x_test=take(self.data.x, rows), y_test=self.data.y[rows])
         return every[~torch.isin(every, rows)], watched
 
-    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
-        """Take one step on a batch, with label smoothing."""
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
+        """Take one step on a batch."""
 
         def loss_of(x: Any, y: Any) -> Any:
-            smoothed = {"label_smoothing": smoothing} if smoothing else {}
-            return self.loss(self.forward(model, x), y, **smoothed)
+            return self.loss(self.forward(model, x), y)
 
         if hasattr(optimizer, "step_on"):
             optimizer.step_on(loss_of, x, y)
@@ -160,11 +157,9 @@ def fit(
         options["validation"] = lambda: _judged(model, watched, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
     optimizer = method.wrap(base, model, choice.strength, steps, **options)
-    average = _average(model, choice.strength) if method.symbol == "β" else None
-    smoothing = choice.strength if method.symbol == "ε" else 0.0
     random = torch.Generator(device).manual_seed(seed)
     taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
-    curve = _Curve(task, model if average is None else average.module, watched, watch)
+    curve = _Curve(task, model, watched, watch)
     curve.evaluate(0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(done, steps))
     drawn = batches(rows, batch, seed)
@@ -176,12 +171,10 @@ def fit(
             picked = next(drawn)
             x = take(data.x, picked)
             x = x if task.augment is None else task.augment(x, random)
-            task.step(model, optimizer, x, data.y[picked], smoothing)
+            task.step(model, optimizer, x, data.y[picked])
             taken += 1
             done = optimizer.gradients if method.by_gap else taken
             schedule.step()
-            if average is not None:
-                average.update_parameters(model)
             spent = round(batch * getattr(optimizer, "gradients", taken))
             before = curve.points[-1][0]
             if spent * evaluations // most > before * evaluations // most or steps - done < 1:
@@ -192,18 +185,6 @@ def fit(
         name, seed, taken, at[-1], at, accuracies, losses, strength=choice.strength, seconds=curve.seconds,
         times=times, perturbed=getattr(optimizer, "perturbed", 0), held_out=held_out[0] if held_out else (),
     )  # fmt: skip
-
-
-def _average(model: Any, decay: float) -> Any:
-    """Return a running mean of weights and statistics; a plain mean until there are enough steps for β."""
-    taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
-
-    def update(averages: Any, current: Any, count: Any) -> None:
-        taken[averages[0].dtype] += 1
-        n = taken[averages[0].dtype]
-        swa_utils.get_ema_multi_avg_fn(min(decay, n / (n + 1)))(averages, current, count)
-
-    return swa_utils.AveragedModel(model, multi_avg_fn=update, use_buffers=True)
 
 
 def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
