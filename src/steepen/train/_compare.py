@@ -16,7 +16,7 @@ from .._tools.check import number, one_of, whole
 from .._tools.version import version
 from ._given import builder, fingerprint, maker, read_data
 from .optimizers import BASE, BASES, METHODS, Method, steps_of
-from .results import Choice, Comparison, Run, Trial, best, square
+from .results import Choice, Comparison, Run, best, square
 from .training import Task, fit
 
 _KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed")
@@ -46,18 +46,15 @@ def compare(
 ) -> Comparison:
     """Train a network with several methods, all with the same number of gradients and of trials.
 
-    A part of the training data is held out to tune lr, weight decay and strength of each method; then every
-    method trains with the same seeds and is evaluated on the test data, at the end and with early stopping
-    (where the loss on held-out data was lowest). Print the result for the table and a verdict. Inside
-    `joblib.parallel_config(n_jobs=2)` two runs are made at a time.
+    Print the result for a table and a verdict. Inside `joblib.parallel_config(n_jobs=2)` two runs are made
+    at a time.
 
     Parameters
     ----------
     make_model : callable
         Returns a new network. torch's generator is seeded before the call, so the seed sets the weights.
     loss : callable
-        The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`;
-        for a model of Hugging Face `lambda out, y: cross_entropy(out.logits, y)`.
+        The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
     train, test : pair, dict, dataset or DataLoader
         Examples and targets, in any order. Examples are a tensor or an array, or a dict that the network
         takes by name; a dict has its targets under "labels". Datasets and loaders are read into memory.
@@ -73,7 +70,8 @@ def compare(
     strengths : dict, optional
         For methods by name: the k strengths to choose from.
     validation : float
-        The part of the training data, drawn at random, that is held out.
+        The part of the training data, drawn at random, that is held out: to tune lr, weight decay and
+        strength of each method, for early stopping, and for GapSAM.
     augment : callable, optional
         `augment(x, generator)` returns the augmented examples of a minibatch.
     autocast : torch.dtype, optional
@@ -115,13 +113,16 @@ def compare(
     }  # fmt: skip
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
     found = Comparison(settings, list(kinds))
-    runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress, failures=found.failures)
+    runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress)
     apart: Any = task.apart()[1]
     tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
     for name, choice, run in runs("trial", replace(task, data=apart), tries):
         score = -run.loss if math.isnan(run.accuracy) else run.accuracy
-        found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
-    _choose(found, squares)
+        found.trials[name, choice] = math.nan if run.diverged else score
+    for name, trials in squares.items():  # of equals the first, in whatever order they have ended
+        index = best([found.trials[name, one] for one in trials]) if len(trials) > 1 else 0
+        if index is not None:
+            found.choices[name] = trials[index]
     left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
     found.runs = sorted((run for *_, run in runs("final", task, left)), key=lambda run: run.seed)
     return found
@@ -129,7 +130,7 @@ def compare(
 
 def _runs(
     stage: str, task: Task, wanted: list[Any], *, kinds: Mapping[str, Method], grads: float, file: Any,
-    progress: bool, failures: dict[str, str],
+    progress: bool,
 ) -> Iterator[tuple[str, Choice, Run]]:  # fmt: skip
     """Train with these methods, choices and seeds, or read the runs from the file."""
     keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
@@ -139,21 +140,7 @@ def _runs(
         title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
     ):  # fmt: skip
         _, name, *choice, _ = cast(Any, done.key)
-        if "error" in done.value:
-            failures[name] = done.value["error"]
-        else:
-            yield name, Choice(*choice), Run.of(done.value)
-
-
-def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
-    """Take the best trial of each method, of equals the first, in whatever order they have ended."""
-    scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
-    for name, trials in squares.items():
-        index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
-        if index is None:
-            found.failures.setdefault(name, "every trial diverged")
-        else:
-            found.choices[name] = trials[index]
+        yield name, Choice(*choice), Run.of(done.value)
 
 
 def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
@@ -207,11 +194,5 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
 
 
 def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict[str, Any]:
-    """Train once; return an error record if memory is not sufficient."""
     _, name, *choice, seed = key
-    try:
-        return fit(task, name, method, Choice(*choice), seed=seed, grads=grads).record()
-    except (torch.cuda.OutOfMemoryError, MemoryError):
-        if task.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return {"error": "out of memory"}
+    return fit(task, name, method, Choice(*choice), seed=seed, grads=grads).record()

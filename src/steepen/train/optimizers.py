@@ -102,18 +102,18 @@ Builder = Callable[[Any, float, float], Any]
 class Base(NamedTuple):
     """An optimizer that takes the steps, with its default values of lr and weight decay."""
 
-    build: Builder  # from parameters, lr and weight decay
+    kind: Callable[..., Any]
     lr: tuple[float, ...]
     decay: tuple[float, ...]
 
-
-def _build(kind: Any, params: Any, lr: float, decay: float, **options: Any) -> Any:
-    return kind(params, lr=lr, weight_decay=decay, **options)
+    def build(self, params: Any, lr: float, decay: float) -> Any:
+        """Return the optimizer of these parameters."""
+        return self.kind(params, lr=lr, weight_decay=decay)
 
 
 BASES = {
-    "sgd": Base(partial(_build, torch.optim.SGD, momentum=0.9), (0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2)),
-    "adamw": Base(partial(_build, torch.optim.AdamW), (3e-4, 1e-3, 3e-3), (0.01, 0.1, 0.3)),
+    "sgd": Base(partial(torch.optim.SGD, momentum=0.9), (0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2)),
+    "adamw": Base(torch.optim.AdamW, (3e-4, 1e-3, 3e-3), (0.01, 0.1, 0.3)),
 }
 
 

@@ -141,12 +141,10 @@ def fit(
     evaluations: int = EVALUATIONS,
     watch: Callable[[Any], None] | None = None,
 ) -> Run:
-    """Train one network within a budget of gradients, and evaluate it during the run and at the end.
+    """Train one network within a budget of gradients, evaluated evenly in gradients; `watch` is called after.
 
-    The weights, the order of the minibatches, their augmentation and the dropout masks depend on the seed
-    alone: step k has the same masks with every method, and in every process. A run ends when its test loss
-    is no longer finite. The test data is evaluated `evaluations` times, evenly in gradients; `watch` is
-    called with the network after each.
+    Weights, minibatches, augmentation and dropout masks depend on the seed and the step alone. A run ends
+    when its test loss is no longer finite.
     """
     data, batch, device = task.data, task.batch, task.device
     rows, watched = task.apart()
