@@ -17,9 +17,8 @@ from captured import Captured
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.train.optimizers import BASE, Method
 from steepen.train.results import Choice, square
-from steepen.train.training import Data
+from steepen.train.training import BASE, Data, Method
 
 sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
 from benchmarks.training.cifar import read_cifar

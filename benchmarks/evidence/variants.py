@@ -23,9 +23,8 @@ from tasks import LINE, SPECS, Bench, Spec, classes
 from torch import Tensor
 
 from steepen.torch import GapSAM
-from steepen.train.optimizers import BASE, METHODS, Method
 from steepen.train.results import Choice, Mean
-from steepen.train.training import Task, fit
+from steepen.train.training import BASE, METHODS, Method, Task, fit
 
 LINES = 600
 SMALL: dict[str, tuple[Spec, Choice]] = {  # the base's settings are those that its trials have chosen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from steepen.train.optimizers import BASE, Method, last
-from steepen.train.optimizers import METHODS as NAMED
+from steepen.train.training import BASE, Method, last
+from steepen.train.training import METHODS as NAMED
 
 BACK = 0.75
 """The part of a run after which GapSAM reads its validation data no more, and they are trained on too."""

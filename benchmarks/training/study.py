@@ -19,9 +19,8 @@ from benchmarks.training.rivals import RivalTask, rival
 from torch.nn.functional import cross_entropy
 
 from steepen._tools.jobs import JobFile, run
-from steepen.train.optimizers import BASE, BASES
 from steepen.train.results import Choice, Comparison, Run
-from steepen.train.training import fit
+from steepen.train.training import BASE, BASES, fit
 
 # lr has the best accuracy of SGD alone with --validate: on digits of (0.02, 0.05, 0.1, 0.2), 5 seeds, and 0.2
 # ruins some runs; on mnist1d of (0.1, 0.2, 0.3, 0.5), 3 seeds.

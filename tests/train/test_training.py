@@ -16,9 +16,8 @@ from benchmarks.training.models import mlp
 from benchmarks.training.rivals import RivalTask, rival
 
 from steepen.train import training
-from steepen.train.optimizers import BASE, BASES, last, steps_of
 from steepen.train.results import Choice
-from steepen.train.training import EVALUATIONS, Data, fit, judge
+from steepen.train.training import BASE, BASES, EVALUATIONS, Data, fit, judge, last, steps_of
 
 from ..pairs import WHOLE, pairs, sample
 

@@ -12,7 +12,7 @@ from .._tools.optional import load
 load("torch", "steepen.train", extra="train")
 
 from ._compare import compare  # noqa: E402
-from .optimizers import METHODS, Method  # noqa: E402
 from .results import Comparison, Mean, Run  # noqa: E402
+from .training import METHODS, Method  # noqa: E402
 
 __all__ = ["METHODS", "Comparison", "Mean", "Method", "Run", "compare"]

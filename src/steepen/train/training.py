@@ -1,24 +1,132 @@
-"""One training run: one method, one seed, a budget of gradients."""
+"""One training run: the methods by name, and a run of one with one seed and a budget of gradients."""
 
 from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 
+from .. import torch as ours
+from .._core import ascent
 from ..torch._batch import mapped
-from ..torch._tensors import judging, random_of
-from .optimizers import Method, learning_rate, steps_of
+from ..torch._tensors import judging
 from .results import Choice, Run
 
 _torch: Any = torch
+_WARMUP = 0.05  # the part of the steps over which the learning rate rises
+_NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an optimizer
 EVALUATIONS = 40  # of the test data during a run, evenly in gradients
 _CHUNK = 2000  # examples that are evaluated at once
+
+
+def last(part: float) -> Callable[[int], range]:
+    """Return a function from the number of steps to the range of the last part of them."""
+    return lambda steps: range(steps - round(part * steps), steps)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
+
+    `optimizer` is its name there, such as "SAM", and `options` are its other arguments.
+    `symbol` names its strength, λ or ρ; `ladder` has three values to choose from. `when` maps the number of
+    steps to those with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
+
+    Examples
+    --------
+    >>> METHODS["sam-late"].when(100)
+    range(75, 100)
+    >>> fgr = Method("CGD", "λ", ladder=(0.03, 0.1, 0.3), options={"r": 0.05, "guard": False})
+    """
+
+    optimizer: str = ""
+    symbol: Literal["λ", "ρ", ""] = ""
+    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
+    when: Callable[[int], range] = range
+    ascent_fraction: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def by_gap(self) -> bool:
+        """Whether it sets its own strength, from held-out examples."""
+        return self.optimizer == "GapSAM"
+
+    def wrap(self, base: Any, model: Any, strength: float, steps: int, **options: Any) -> Any:
+        """Wrap the base for a run of `steps` steps; return the base itself if there is no wrapper."""
+        if not self.optimizer:
+            return base
+        given = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
+        given |= {_NAMES[self.symbol]: strength} if self.symbol else {}
+        given |= {"ascent_fraction": self.ascent_fraction} if 0 < self.ascent_fraction < 1 else {}
+        return getattr(ours, self.optimizer)(base, model, **given | dict(self.options) | options)
+
+
+BASE = Method()
+METHODS: dict[str, Method] = {
+    "sam": Method("SAM", "ρ"),
+    "sam-late": Method("SAM", "ρ", when=last(0.25)),
+    "share16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
+    "gap": Method("GapSAM", ascent_fraction=1 / 16),
+    "cgd": Method("CGD", "λ"),
+}
+"""The methods by name."""
+
+
+def steps_of(method: Method, grads: float, batch: int) -> int:
+    """Return the largest number of steps within a budget of gradients, the pass of step 0 included.
+
+    GapSAM's ascent steps are not known in advance: it plans as many steps as the base, and ends when the
+    budget is spent.
+    """
+    fraction = method.ascent_fraction if method.optimizer else 0
+    rows = min(max(2, round(fraction * batch)), batch) if fraction else 0  # of the ascent step's pass
+
+    def cost(steps: int) -> int:
+        perturbed = method.when(steps)
+        return steps * batch + rows * (len(perturbed) + (0 not in perturbed))
+
+    steps = int(grads) if method.by_gap else bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
+    if method.by_gap and steps < ascent.LEAST:
+        raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, but this allows {steps}")
+    if method.optimizer and not method.when(steps):
+        raise ValueError(f"budget: it allows {steps} steps, none of which has an ascent step")
+    return steps
+
+
+Builder = Callable[[Any, float, float], Any]
+
+
+class Base(NamedTuple):
+    """An optimizer that takes the steps, with its default values of lr and weight decay."""
+
+    kind: Callable[..., Any]
+    lr: tuple[float, ...]
+    decay: tuple[float, ...]
+
+    def build(self, params: Any, lr: float, decay: float) -> Any:
+        """Return the optimizer of these parameters."""
+        return self.kind(params, lr=lr, weight_decay=decay)
+
+
+BASES = {
+    "sgd": Base(partial(torch.optim.SGD, momentum=0.9), (0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2)),
+    "adamw": Base(torch.optim.AdamW, (3e-4, 1e-3, 3e-3), (0.01, 0.1, 0.3)),
+}
+
+
+def learning_rate(step: float, steps: float) -> float:
+    """Return the fraction of the peak learning rate: warm-up over the first twentieth, then cosine decay."""
+    rise = max(1, round(_WARMUP * steps))
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / (steps - rise))) if step < steps else 0.0
 
 
 class Data(NamedTuple):
@@ -87,20 +195,15 @@ class Task:
 def drawing(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Seed torch's generators, on the CPU and on a device, and restore their states afterwards."""
     device = torch.device(device)
-    undo = random_of(device)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
-    if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
-    try:
+    with _torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
+        if device.type != "cpu":
+            torch.get_device_module(device).manual_seed(seed)
         yield
-    finally:
-        undo()
 
 
 def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
     """Yield rows for minibatches without end, shuffled in each epoch; incomplete batches are dropped."""
-    if batch > len(rows):
-        raise ValueError(f"batch: expected at most the {len(rows)} examples, got {batch}")
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = rows[torch.randperm(len(rows), generator=generator).to(rows.device)]
