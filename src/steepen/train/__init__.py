@@ -1,8 +1,7 @@
 """Does an ascent step help on my model? `compare` trains it with several methods and reports.
 
-A gradient is one backward pass over one minibatch. Every method gets the same number of them; one that needs
-two per step takes half the steps, and its learning rate decays to zero over its own steps. For a given seed,
-all methods have the same initial weights, the same minibatches and the same dropout masks.
+Every method gets the same number of gradients: backward passes over a minibatch. For a given seed all have
+the same initial weights, minibatches and dropout masks.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ def compare(
 ) -> Comparison:
     """Train a network with several methods, all with the same number of gradients and of trials.
 
-    Print the result for a table and a verdict. Inside `joblib.parallel_config(n_jobs=2)` two runs are made
-    at a time.
+    Print the result for a table and a verdict. Inside `joblib.parallel_config(n_jobs=2)` two run at a time.
 
     Parameters
     ----------
@@ -60,16 +59,14 @@ def compare(
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str, or dict
-        Names from `METHODS`, or a `Method` by name, with strengths of your own. The base alone is always
-        the first row.
+        Names from `METHODS`, or your own `Method` by name. The base alone is always the first row.
     budget : float
         The gradients of a run, in epochs; an ascent step counts in proportion to its examples.
     lr, weight_decay : number or k numbers
         The values to choose from: k values of each give k² trials per method; one value, no trials. By
         default three that suit "sgd" or "adamw"; for another base pass lr, and weight_decay if it has any.
     validation : float
-        The part of the training data, drawn at random, that is held out: to tune lr, weight decay and
-        strength of each method, for early stopping, and for GapSAM.
+        The part of the training data, drawn at random, held out for tuning, early stopping and GapSAM.
     augment : callable, optional
         `augment(x, generator)` returns the augmented examples of a minibatch.
     autocast : torch.dtype, optional
@@ -160,10 +157,8 @@ def _squares(base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any) -> dic
     if decay is None:
         decay = 0.0 if own is None else _some(own.decay, k)
     decays = _values("weight_decay", decay, k, zero=True)
-    ladders = {name: _some(kind.ladder, k) if kind.symbol else 0.0 for name, kind in kinds.items()}
-    return {
-        name: square(rates, decays, _values("ladder", one, k, zero=True)) for name, one in ladders.items()
-    }
+    tried = {name: _some(kind.ladder, k) if kind.symbol else 0.0 for name, kind in kinds.items()}
+    return {name: square(rates, decays, _values("ladder", one, k, zero=True)) for name, one in tried.items()}
 
 
 def _some(values: Sequence[float], k: int) -> Sequence[float]:
@@ -252,10 +247,8 @@ def _pair(name: str, batch: Any) -> tuple[Any, Any]:
 def _maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     """Return a function that builds the network with weights set by a seed."""
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
-        raise TypeError(
-            f"make_model: expected a function that returns a new network, got {type(make_model).__name__}; "
-            "each run needs a new one: def make_model(): return …"
-        )
+        came = type(make_model).__name__
+        raise TypeError(f"make_model: expected a function that returns a new network, got {came}")
 
     def make(seed: int) -> Any:
         with drawing(seed):  # on the CPU, so that the device makes no difference
@@ -288,9 +281,8 @@ def _fingerprint(task: Task) -> dict[str, Any]:
 def _checksum(data: Data) -> str:
     total = 0
     for one in leaves(data):
-        flat = one.cpu().contiguous().reshape(-1)
-        total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode(), total)
-        total = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), total)
+        flat = one.cpu().contiguous().reshape(-1).view(torch.uint8)
+        total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode() + flat.numpy().tobytes(), total)
     return f"{total:08x}"
 
 

@@ -47,9 +47,8 @@ def best(scores: Sequence[float]) -> int | None:
 class Run:
     """One method with one seed.
 
-    `perturbed` of its `steps` had an ascent step, which counts as `gradients` in proportion to its examples.
-    `at` has the gradients and `times` the seconds up to each evaluation, `accuracies` and `losses` those on
-    the test data, `held_out` the loss on held-out data, if any.
+    `perturbed` of its `steps` had an ascent step. `at` has the gradients and `times` the seconds up to each
+    evaluation, `accuracies` and `losses` those on the test data, `held_out` the held-out loss, if any.
 
     Examples
     --------
@@ -212,10 +211,7 @@ class Comparison:
         return rows
 
     def verdict(self) -> str:
-        """Return a sentence per method: ahead of the first in loss and accuracy or not, and at what cost.
-
-        Ahead and behind mean by more than two standard errors, paired by seed; one seed decides nothing.
-        """
+        """Return a sentence per method: ahead of the first, by more than two standard errors, or not."""
         return "\n".join(self._sentence(name) for name in self.methods[1:] if self.of(name))
 
     def _sentence(self, name: str) -> str:

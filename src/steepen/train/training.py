@@ -20,6 +20,7 @@ from ..torch._tensors import judging
 from .results import Choice, Run
 
 _torch: Any = torch
+Builder = Callable[[Any, float, float], Any]
 _WARMUP = 0.05  # the part of the steps over which the learning rate rises
 _NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an optimizer
 EVALUATIONS = 40  # of the test data during a run, evenly in gradients
@@ -35,8 +36,8 @@ def last(part: float) -> Callable[[int], range]:
 class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
-    `optimizer` is its name there, such as "SAM", and `options` are its other arguments.
-    `symbol` names its strength, λ or ρ; `ladder` has three values to choose from. `when` maps the number of
+    `optimizer` is its name there, such as "SAM", and `options` are its other arguments. `symbol` names its
+    strength, λ or ρ; `ladder` has the values to choose from, as many as lr has. `when` maps the number of
     steps to those with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
 
     Examples
@@ -80,11 +81,7 @@ METHODS: dict[str, Method] = {
 
 
 def steps_of(method: Method, grads: float, batch: int) -> int:
-    """Return the largest number of steps within a budget of gradients, the pass of step 0 included.
-
-    GapSAM's ascent steps are not known in advance: it plans as many steps as the base, and ends when the
-    budget is spent.
-    """
+    """Return the largest number of steps within a budget of gradients; for GapSAM, the most it could take."""
     fraction = method.ascent_fraction if method.optimizer else 0
     rows = min(max(2, round(fraction * batch)), batch) if fraction else 0  # of the ascent step's pass
 
@@ -98,9 +95,6 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
     if method.optimizer and not method.when(steps):
         raise ValueError(f"budget: it allows {steps} steps, none of which has an ascent step")
     return steps
-
-
-Builder = Callable[[Any, float, float], Any]
 
 
 class Base(NamedTuple):
@@ -151,7 +145,7 @@ class Task:
     loss: Callable[..., Any]  # the mean loss of the network's output and the targets
     data: Data
     batch: int
-    base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
+    base: Builder  # of the optimizer, from parameters, lr and weight decay
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
     held_out: Any = None  # rows that are not trained on: for early stopping, and for GapSAM
