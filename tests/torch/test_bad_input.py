@@ -160,6 +160,19 @@ def test_refused_at_step_0_before_the_weights_change(words):
     assert same(weights(model), before)
 
 
+def test_a_step_within_a_step_of_another_network_is_the_step():
+    inner, outer, alone = Net(), Net(), Net()
+    first, second, third = (SAM(SGD(model.parameters(), lr=0.1), model) for model in (outer, inner, alone))
+    for part in first.passes((X, Y)):
+        second.step_on(lambda x, y: mse(inner, x, y), X, Y)
+        mse(outer, *part).backward()
+    first.step()
+    third.step_on(lambda x, y: mse(alone, x, y), X, Y)
+    assert same(weights(outer), weights(alone))
+    third.step_on(lambda x, y: mse(alone, x, y), X, Y)  # the inner network took two
+    assert same(weights(inner), weights(alone))
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_share_of_one_example_is_two_and_one_is_told(loop):
     """BatchNorm cannot take one example."""
