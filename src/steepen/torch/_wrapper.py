@@ -53,12 +53,8 @@ class Wrapper(Optimizer):
         if any(group.get("maximize") for group in groups):
             raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
         self._place = self.device
-        self._warn(
-            "strange",
-            f"model: {strange} of the parameters of base are not in it; pass a Module with all networks that "
-            "are trained, so that their buffers and modes are restored",
-            when=strange > 0,
-        )
+        text = f"model: {strange} of base's parameters are not in it; pass a Module with all networks trained"
+        self._warn("strange", text, when=strange > 0)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
