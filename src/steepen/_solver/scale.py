@@ -47,18 +47,18 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
     """Return the same problem in the variables z = x/s."""
     if x_scale is None:
         return problem
-    p, bounds = problem, problem.bounds
-    scale = scale_of(x_scale, p.x, bounds)
+    bounds, jac, hvp, hess = problem.bounds, problem.jac, problem.hvp, problem.hess
+    scale = scale_of(x_scale, problem.x, bounds)
     if bounds is not None:
         low, high = limits_of(bounds, len(scale))
         bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
-    eps = None if p.differences.eps is None else p.differences.eps / scale
+    eps = None if problem.differences.eps is None else problem.differences.eps / scale
     sizes = scale.tobytes()
     return replace(
-        p, fun=Scaled(p.fun, sizes, "both" if p.jac is True else "value"), x=times(p.x, 1 / scale),
-        bounds=bounds, jac=Scaled(p.jac, sizes, "grad") if callable(p.jac) else p.jac,
-        hvp=p.hvp and Scaled(p.hvp, sizes, "hvp"), hess=p.hess and Scaled(p.hess, sizes, "hess"),
-        differences=replace(p.differences, eps=eps), scale=scale,
+        problem, fun=Scaled(problem.fun, sizes, "both" if jac is True else "value"),
+        x=times(problem.x, 1 / scale), bounds=bounds, jac=Scaled(jac, sizes, "grad") if callable(jac) else jac,
+        hvp=hvp and Scaled(hvp, sizes, "hvp"), hess=hess and Scaled(hess, sizes, "hess"),
+        differences=replace(problem.differences, eps=eps), scale=scale,
     )  # fmt: skip
 
 
