@@ -56,7 +56,8 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
     sizes = scale.tobytes()
     return replace(
         problem, fun=Scaled(problem.fun, sizes, "both" if jac is True else "value"),
-        x=times(problem.x, 1 / scale), bounds=bounds, jac=Scaled(jac, sizes, "grad") if callable(jac) else jac,
+        x=times(problem.x, 1 / scale), bounds=bounds,
+        jac=Scaled(jac, sizes, "grad") if callable(jac) else jac,
         hvp=hvp and Scaled(hvp, sizes, "hvp"), hess=hess and Scaled(hess, sizes, "hess"),
         differences=replace(problem.differences, eps=eps), scale=scale,
     )  # fmt: skip
