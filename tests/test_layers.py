@@ -10,7 +10,7 @@ HOME = Path(steepen.__file__).parent
 LAYERS = (
     ("_tools",),
     ("_core", "budget", "functions"),
-    ("_evaluation", "penalties", "schedules", "switches", "theory", "optax", "explorer"),
+    ("_evaluation", "penalties", "schedules", "switches", "theory", "optax"),
     ("directions", "steps", "plot", "torch"),
     ("_solver", "train"),
     ("_call", "jax"),

@@ -35,7 +35,6 @@ from .schedules import L
 
 if TYPE_CHECKING:
     from ._sweep import load_results, sweep
-    from .explorer import explore
     from .functions import functions
 
     __version__: str
@@ -56,7 +55,6 @@ __all__ = [
     "State",
     "Status",
     "Trace",
-    "explore",
     "functions",
     "load_results",
     "minimize",
@@ -75,8 +73,6 @@ def __getattr__(name: str) -> object:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         return version()
-    if name == "explore":
-        return importlib.import_module(".explorer", __name__).explore
     if name in {"load_results", "sweep"}:
         return getattr(importlib.import_module("._sweep", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import explorer
 from .._tools.version import version as installed
 from . import _sweep
 
@@ -58,7 +57,13 @@ def explore(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
     home: Home = None,
 ) -> int:
-    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD."""
+    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD.
+
+    This needs the source tree: run it in a clone.
+    """
+    _need_paper("explore", "install steepen from a clone with `pip install -e .`")
+    from ..paper import explorer
+
     if out.suffix.lower() != ".html":
         raise ValueError(f"--out: expected a file name ending in .html, got {str(out)!r}")
     try:
@@ -88,11 +93,7 @@ def reproduce(
 
     This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
     """
-    if find_spec("steepen.paper") is None:
-        raise ValueError(
-            "reproduce: the paper's studies are in the source tree of steepen, not in the installed package; "
-            "run `make reproduce` in a clone"
-        )
+    _need_paper("reproduce", "run `make reproduce` in a clone")
     from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
 
     if list_items:
@@ -106,6 +107,13 @@ def reproduce(
         raise ValueError(f"--{error}".replace("force=True", "--force")) from error
     show(report)
     return 0 if report.holds else 1
+
+
+def _need_paper(command: str, remedy: str) -> None:
+    if find_spec("steepen.paper") is None:
+        raise ValueError(
+            f"{command}: this needs the source tree of steepen, whose paper/ is not installed; {remedy}"
+        )
 
 
 def show(report: Report) -> None:

@@ -2,12 +2,13 @@
 
 `reproduce` runs all items and writes a page, as the command `steepen reproduce` does; `ITEMS` has them one by
 one. `steepen.paper.egr` has the experiments on explicit gradient regularisation, and `steepen.paper.recover`
-finds the settings that the paper leaves out.
+finds the settings that the paper leaves out. `explore` writes a page on which λ can be dragged.
 """
 
 from __future__ import annotations
 
 from ._items import Claim, Report
 from ._reproduce import ITEMS, reproduce
+from .explorer import explore
 
-__all__ = ["ITEMS", "Claim", "Report", "reproduce"]
+__all__ = ["ITEMS", "Claim", "Report", "explore", "reproduce"]

@@ -16,7 +16,6 @@ from .._tools.files import make_folder, write_whole
 from .._tools.jobs import JobFile
 from .._tools.optional import load
 from .._tools.version import version
-from ..explorer import explore
 from . import (
     algorithms,
     artificial_points,
@@ -33,6 +32,7 @@ from . import (
 )
 from ._figures import narrow, save_once
 from ._items import WORDS, Item, Outcome, Report
+from .explorer import explore
 from .report import EXPLORER, NARROW, REPORT, page
 
 _RUNS: Mapping[str, Callable[[], Outcome]] = {

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.check import floats, one_of, whole
-from .._tools.files import write_whole
-from .._tools.version import version
-from ..functions import Function, functions
-from ..functions.table1 import TABLE_1
+from ..._tools.check import floats, one_of, whole
+from ..._tools.files import write_whole
+from ..._tools.version import version
+from ...functions import Function, functions
+from ..experiments import EXPERIMENTS
 from ._formulas import formula
 from ._sample import Floats, sampled
 
@@ -60,9 +60,10 @@ def explore(
 
     Examples
     --------
-    >>> import tempfile, steepen as st
+    >>> import tempfile
+    >>> from steepen.paper import explore
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = st.explore(lambda x: x[0] ** 4 + x[1] ** 2, [(-1, 1), (-2, 2)], out=f"{folder}/mine.html")
+    ...     page = explore(lambda x: x[0] ** 4 + x[1] ** 2, [(-1, 1), (-2, 2)], out=f"{folder}/mine.html")
     ...     page.name
     'mine.html'
     """
@@ -98,7 +99,7 @@ def explore(
 
 
 def _read(name: str) -> str:
-    return (files("steepen.explorer") / "page" / name).read_text("utf-8")
+    return (files("steepen.paper.explorer") / "page" / name).read_text("utf-8")
 
 
 def _script() -> str:
@@ -144,9 +145,9 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
         "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
         "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": text,
     }  # fmt: skip
-    used = TABLE_1.get(fun.name)
+    used = EXPERIMENTS.get(fun.name)
     if used is not None and len(used.start) == fun.n:
-        entry["paper"] = {"start": used.start, "lam": used.lams[0], "step": used.step, "r": used.r}
+        entry["paper"] = {"start": used.start, "lam": used.lam0, "step": used.step, "r": used.r}
     return entry
 
 

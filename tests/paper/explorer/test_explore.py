@@ -4,20 +4,21 @@ import re
 
 import numpy as np
 import pytest
-from tests.explorer.node import ran
+from tests.paper.explorer.node import ran
 
 import steepen as st
 from steepen.cli import main
+from steepen.paper import explore
 
 
 def test_the_page_asks_for_no_other_file_and_begins_with_the_function_and_box_asked_for(tmp_path):
-    text = st.explore(out=tmp_path / "page.html").read_text("utf-8")
+    text = explore(out=tmp_path / "page.html").read_text("utf-8")
     assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?|\bimport\b|\bfetch\b|https?:""", text)
     assert not re.search(r"\{\{\w+\}\}", text)  # a place that nothing was put into
-    page = st.explore("booth", [(0, 2), (1, 4)], out=tmp_path / "page.html")
+    page = explore("booth", [(0, 2), (1, 4)], out=tmp_path / "page.html")
     assert 'start(functions, "booth");' in page.read_text("utf-8")
     assert ran(page, "functions.booth.bounds") == [[0, 2], [1, 4]]
-    page = st.explore(st.functions.quadratic([[2.0, 0.0], [0.0, 1.0]]), out=tmp_path / "page.html")
+    page = explore(st.functions.quadratic([[2.0, 0.0], [0.0, 1.0]]), out=tmp_path / "page.html")
     assert 'start(functions, "yours");' in page.read_text("utf-8")
     assert ran(page, "functions.yours.value([1, 2])") == 3
 
@@ -27,7 +28,7 @@ def test_a_name_cannot_end_the_script(tmp_path):
         return x @ x
 
     fun.__name__ = "</script><b>"
-    page = st.explore(fun, [(-1, 1)], samples=4, out=tmp_path / "page.html")
+    page = explore(fun, [(-1, 1)], samples=4, out=tmp_path / "page.html")
     assert page.read_text("utf-8").count("</script>") == 1
     assert ran(page, "functions.yours.title") == "</script><b>"
 
@@ -52,7 +53,7 @@ def never(x):
 )  # fmt: skip
 def test_wrong_arguments_and_values_are_refused_and_nothing_is_written(arguments, message, tmp_path):
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        st.explore(**{"out": tmp_path / "page.html"} | arguments)
+        explore(**{"out": tmp_path / "page.html"} | arguments)
     assert not list(tmp_path.iterdir())
 
 
@@ -67,7 +68,7 @@ def test_wrong_arguments_and_values_are_refused_and_nothing_is_written(arguments
 def test_a_function_whose_formulas_cannot_be_written_is_refused(value, word, tmp_path):
     fun = st.functions.Function("odd", "Odd", "mine", value, n=1, bounds=(-1, 1), minima=0.0, fmin=0.0)
     with pytest.raises(ValueError, match=f"fun: the page has no formula for {word}; pass a plain callable"):
-        st.explore(fun, out=tmp_path / "page.html")
+        explore(fun, out=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
 
 

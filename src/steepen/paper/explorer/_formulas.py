@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..functions import Function
+from ...functions import Function
 
 _SAME = ("sin", "cos", "tan", "exp", "expm1", "log", "sqrt", "sign", "sinh", "cosh", "tanh")
 _NAMES = {name: name for name in _SAME} | {"arctan": "atan"}  # NumPy's functions, and the page's names

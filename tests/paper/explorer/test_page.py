@@ -3,9 +3,10 @@
 import mpmath
 import numpy as np
 import pytest
-from tests.explorer.node import ran
+from tests.paper.explorer.node import ran
 
 import steepen as st
+from steepen.paper import explore
 from steepen.paper.experiments import EXPERIMENTS
 from steepen.theory import artificial_points, classify
 
@@ -18,7 +19,7 @@ def wavy(x):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return st.explore(wavy, BOX, out=tmp_path_factory.mktemp("explorer") / "page.html", samples=21)
+    return explore(wavy, BOX, out=tmp_path_factory.mktemp("explorer") / "page.html", samples=21)
 
 
 PARTS = "given.map(([name, ...xv]) => ['value', 'grad', 'hvp'].map((part) => functions[name][part](...xv)))"

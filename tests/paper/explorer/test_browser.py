@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.browser import MARKS, browser, visited
 
-import steepen as st
+from steepen.paper import explore
 
 __all__ = ["browser"]  # a fixture
 pytestmark = MARKS
@@ -13,9 +13,7 @@ pytestmark = MARKS
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     out = tmp_path_factory.mktemp("explorer") / "page.html"
-    return st.explore(
-        lambda x: np.sin(2 * x[0]) + (x[1] - 0.3) ** 2, [(-2, 2), (-1.5, 2)], out=out, samples=21
-    )
+    return explore(lambda x: np.sin(2 * x[0]) + (x[1] - 0.3) ** 2, [(-2, 2), (-1.5, 2)], out=out, samples=21)
 
 
 def opened(browser, file, settings, **context):
