@@ -16,7 +16,7 @@ from .._core.convergence import Tolerances, asked
 from .._solver.problem import Settings
 from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
-from ..schedules import Constant, Custom, L, Table
+from ..schedules import Constant, Custom, L
 from ..switches import After
 from ._jax import jax, jnp
 from ._points import Shape
@@ -28,7 +28,6 @@ SHORT, PAIRS = 16, 20
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
     L: ("start", "end"),
-    Table: ("values",),
     CGD: ("r",),
     After: ("b",),
     Tolerances: ("g", "f", "x", "rel"),

@@ -187,7 +187,7 @@ def named(name: str, schedule: Any) -> None:
     except ERRORS as error:
         raise TypeError(
             f"{name}: {schedule!r} cannot be traced{_line(error)}: it branches on k; use jax.numpy.where, "
-            "or schedules.Table"
+            "or index an array"
         ) from error
 
 
