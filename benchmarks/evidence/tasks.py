@@ -373,8 +373,8 @@ class Bench:
         if device == "cuda":
             self.model = self._new(0)
             sizes = [spec.batch, spec.batch // 4, spec.batch // 16]
-            x, y = self.data.x[: spec.batch], self.data.y[: spec.batch]
-            passes = Captured(self.model, smoothed, x, y, sizes, compiled=True)
+            first = self.data.x[: spec.batch], self.data.y[: spec.batch]
+            passes = Captured(self.model, smoothed, *first, sizes, compiled=True)
             own = {one.name: getattr(self.task, one.name) for one in fields(RivalTask)} | {
                 "make": self._again
             }
@@ -383,7 +383,7 @@ class Bench:
         self.held_out = None
         if spec.held_out is not None and folder is not None:
             rows = spec.held_out(folder)
-            self.held_out = rows[rows < len(x)]
+            self.held_out = rows[rows < len(self.data.x)]
 
     def _new(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):

@@ -27,16 +27,6 @@ from ._trees import perturbed  # noqa: E402
 from ._value_and_grad import value_and_grad  # noqa: E402
 
 __all__ = [
-    "CGDState",
-    "GapSAMState",
-    "MSAMState",
-    "SAMState",
-    "cgd",
-    "eval_params",
-    "gap_sam",
-    "msam",
-    "perturbed",
-    "record_validation_loss",
-    "sam",
-    "value_and_grad",
-]
+    "CGDState", "GapSAMState", "MSAMState", "SAMState", "cgd", "eval_params", "gap_sam", "msam", "perturbed",
+    "record_validation_loss", "sam", "value_and_grad",
+]  # fmt: skip

@@ -1,6 +1,7 @@
 """The ascent step of `value_and_grad`, `sam` and `cgd`: its length, and the resulting gradient."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 
 from .._core import ascent
 from .._tools.check import is_number, number
-from ._trees import Mask, Mean, accuracy, add, combine, norm, select, subtract
+from ._trees import Mask, Mean, accuracy, add, norm, select, vdot
 
 ScalarOrSchedule = float | jax.Array | Callable[[Any], Any]
 
@@ -29,8 +30,7 @@ class Strength(NamedTuple):
     def at(self, step: Any) -> Any:
         """Return the value at a step."""
         if callable(self.value) and step is None:
-            what = f"{self.name} is a schedule, so pass the step number"
-            raise TypeError(f"step: {what}, step=…; got None")
+            raise TypeError(f"step: {self.name} is a schedule, so pass the step number, step=…; got None")
         return self.value(step) if callable(self.value) else self.value
 
     def direction(
@@ -44,14 +44,16 @@ class Strength(NamedTuple):
         x = norm(params, selection)
         lam = value if self.name == "lam" else 0.0
         c, nu = ascent.of_lam(lam, n, x, accuracy(params, self.dtype))
-        change = subtract(gradient_at(add(params, _finite(c), g, selection)), g)
+        change = jax.tree.map(jnp.subtract, gradient_at(add(params, _finite(c), g, selection)), g)
         if self.name == "ratio":
             relative = norm(change, selection) / n
             if mean is not None:
                 mean = mean.updated(relative, ascent.SMOOTHING, relative > 0)
                 relative = mean.value
             nu = ascent.of_ratio(value, relative, jnp)
-        return combine(g, _finite(nu), change, selection), mean
+        d = add(g, _finite(nu), change)  # in one pass with its product with g; to choose a tree is no pass
+        behind = vdot(g, d, selection) <= 0  # no descent direction, in the perturbed leaves: the guard
+        return jax.lax.cond(behind, lambda _, g: g, lambda d, _: d, d, g), mean
 
 
 def strength_of(mask: Mask = None, dtype: Any = None, **given: Any) -> Strength:

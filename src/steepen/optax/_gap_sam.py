@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,8 +15,6 @@ from .._core import ascent
 from .._tools.check import number, whole
 from ._transforms import check_call, check_state, checked_base
 from ._trees import Mask, Mean, add, check, norm, select, wide
-
-__all__ = ["GapSAMState", "gap_sam", "record_validation_loss"]
 
 MEANS = ("training", "validation", "rise", "rise_square", "target", "length", "bound", "square")
 
@@ -52,9 +49,8 @@ class GapSAMState(NamedTuple):
     def report(self) -> dict[str, float]:
         """Return the means as numbers, with the steps, the ascent steps among them and the gain."""
         numbers = {"steps": self.steps, "perturbed": self.perturbed, "gain": self.gain}
-        return {name: float(value) for name, value in numbers.items()} | {
-            name: float(mean.value) for name, mean in self.means.items()
-        }
+        numbers |= {name: mean.value for name, mean in self.means.items()}
+        return {name: float(value) for name, value in numbers.items()}
 
 
 def gap_sam(
@@ -107,6 +103,12 @@ def gap_sam(
     ascent.check_gate(gate)
     new, new_training = ascent.new_weights(total_steps)
 
+    def init(params: Any) -> GapSAMState:
+        check(params)
+        zero, none = jnp.zeros((), wide(params)), jnp.zeros((), jnp.int32)
+        means = {name: Mean(zero, zero) for name in MEANS}
+        return GapSAMState(none, none, zero + jnp.nan, zero + 1, means, base.init(params))
+
     def update(
         updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
     ) -> Any:
@@ -146,15 +148,7 @@ def gap_sam(
             inner,
         )
 
-    return optax.GradientTransformationExtraArgs(partial(_initial, base), update)
-
-
-def _initial(base: optax.GradientTransformation, params: Any) -> GapSAMState:
-    check(params)
-    kind = wide(params)
-    zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
-    means = {name: Mean(zero, zero) for name in MEANS}
-    return GapSAMState(none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params))
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def record_validation_loss(state: Any, loss: Any) -> Any:
@@ -165,16 +159,8 @@ def record_validation_loss(state: Any, loss: Any) -> Any:
     >>> opt = optax.chain(optax.clip(1.0), gap_sam(optax.adam(0.1), total_steps=100))
     >>> state = record_validation_loss(opt.init(jnp.zeros(2)), 0.7)
     """
-    told = 0
-
-    def tell(node: Any) -> Any:
-        nonlocal told
-        if not isinstance(node, GapSAMState):
-            return node
-        told += 1
-        return node.record_validation_loss(loss)
-
-    state = jax.tree.map(tell, state, is_leaf=lambda node: isinstance(node, GapSAMState))
-    if not told:
+    nodes, tree = jax.tree.flatten(state, is_leaf=lambda node: isinstance(node, GapSAMState))
+    told = [node.record_validation_loss(loss) if isinstance(node, GapSAMState) else node for node in nodes]
+    if not any(isinstance(node, GapSAMState) for node in nodes):
         raise ValueError("state: expected one that contains a gap_sam state, got none")
-    return state
+    return jax.tree.unflatten(tree, told)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,9 +13,7 @@ import optax
 import optax.tree_utils as otu
 
 from ._ascent import ScalarOrSchedule, Strength, strength_of
-from ._trees import Mask, Mean, add, check, norm, subtract, wide
-
-__all__ = ["CGDState", "MSAMState", "SAMState", "cgd", "eval_params", "msam", "sam"]
+from ._trees import Mask, Mean, add, check, norm, wide
 
 
 class SAMState(NamedTuple):
@@ -141,7 +138,7 @@ def check_state(state: Any, kind: type, params: Any) -> None:
         raise ValueError("params: expected the parameters, update(g, state, params, …); got None")
 
 
-def check_call(name: str, function: Callable[[Any], Any] | None, returns: str) -> None:
+def check_call(name: str, function: Any, returns: str) -> None:
     """Raise an error if the function that an update needs is missing."""
     if not callable(function):
         raise TypeError(
@@ -204,7 +201,7 @@ def msam(
         steps, momentum = optax.safe_increment(state.steps), _momentum(inner)
         n = norm(momentum)
         c = jnp.where(n > 0, -strength.at(steps) / jnp.where(n > 0, n, 1), 0)
-        return subtract(add(x, c, momentum), params), MSAMState(steps, x, inner)
+        return jax.tree.map(jnp.subtract, add(x, c, momentum), params), MSAMState(steps, x, inner)
 
     return optax.GradientTransformationExtraArgs(init, update)
 

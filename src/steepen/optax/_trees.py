@@ -1,6 +1,5 @@
 """Arithmetic on trees of parameters, and checks of them."""
 
-# what JAX maps over has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
 
@@ -116,14 +115,3 @@ def add(params: Any, c: Any, along: Any, selection: Selection | None = None) -> 
         for x, s, m in zip(leaves, jax.tree.leaves(along), chosen, strict=True)
     ]
     return jax.tree.unflatten(tree, moved)
-
-
-def subtract(a: Any, b: Any) -> Any:
-    """Return a − b."""
-    return jax.tree.map(lambda x, y: x - y, a, b)
-
-
-def combine(g: Any, nu: Any, change: Any, selection: Selection) -> Any:
-    """Return g + ν·change, or g if that is no descent direction (in the perturbed leaves): the guard."""
-    d = add(g, nu, change)  # in one pass with its product with g; the choice of a tree is no pass
-    return jax.lax.cond(vdot(g, d, selection) <= 0, lambda _, g: g, lambda d, _: d, d, g)
