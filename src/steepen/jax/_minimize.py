@@ -189,7 +189,7 @@ def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
 
 def _side(name: str, side: Any, shape: Shape) -> Any:
     leaves, tree = jax.tree.flatten(side)
-    if len(leaves) == 1 and not np.ndim(leaves[0]):
+    if jax.tree_util.treedef_is_leaf(tree) and not np.ndim(leaves[0]):
         return jnp.full(shape.size, leaves[0], shape.dtype)
     point = shape.example
     if tree != (expected := jax.tree.structure(point)):
