@@ -29,7 +29,7 @@ FAULTS: tuple[Fault, ...] = (
         ("(self.bounds[0] > self.bounds[1]).any()", "(self.bounds[0] > self.bounds[1]).all()",
          "one pair of crossed bounds among many is infeasible"),
         ("self.backend.select(live, getattr(ahead, name), getattr(here, name))", "getattr(ahead, name)",
-         "a compiled run that ends in a search stays where it was"),
+         "a row of a batch that has ended keeps its gradient"),
         ("c.k % ring.k.shape[0], self", "c.k % (ring.k.shape[0] - 1), self",
          "the last K iterates of a compiled run are kept")),
     *within("jax/_slots.py",
