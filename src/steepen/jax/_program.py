@@ -15,7 +15,7 @@ import re
 import traceback
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,7 +69,7 @@ class Shape:
     dtype: Any
     unravel: Any
 
-    @property
+    @cached_property
     def example(self) -> Any:
         """The shapes and dtypes of a point."""
         return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.size,), self.dtype))
@@ -99,22 +99,22 @@ def vector_of(x0: Any, batch: bool = False) -> tuple[Any, Shape]:
         raise ValueError(f"x0: expected one leading axis, the same for all leaves, got shapes {shapes}")
     if any(0 in shape for shape in shapes):
         raise ValueError(f"x0: expected non-empty points, got shapes {shapes}")
-    unravel: Any = None
+    x = jax.tree.unflatten(tree, arrays)
+    one = tuple(jax.ShapeDtypeStruct(a.shape[batch:], a.dtype) for a in arrays)
+    is_flat = len(arrays) == 1 and arrays[0].ndim == 1 + batch
+    x = arrays[0] if is_flat else jax.vmap(_ravel)(x) if batch else _ravel(x)
+    return x, _shape_of(tree, one)
 
-    def ravel(point: Any) -> Any:
-        nonlocal unravel
-        vector, unravel = ravel_pytree(point)
-        return vector
 
-    points = jax.tree.unflatten(tree, arrays)
-    one = jax.eval_shape(
-        ravel, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[batch:], a.dtype), points)
-    )
-    if len(arrays) == 1 and arrays[0].ndim == 1 + batch:
-        x = arrays[0]
-    else:
-        x = (jax.vmap(ravel) if batch else ravel)(points)
-    return x, Shape(one.size, one.dtype, unravel)
+def _ravel(point: Any) -> Any:
+    return ravel_pytree(point)[0]
+
+
+@cache
+def _shape_of(tree: Any, leaves: tuple[Any, ...]) -> Shape:
+    zeros = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
+    vector, unravel = ravel_pytree(jax.tree.unflatten(tree, zeros))
+    return Shape(vector.size, vector.dtype, unravel)
 
 
 class Traced:
