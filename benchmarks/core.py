@@ -202,22 +202,30 @@ def auto(table: Table, quick: bool) -> None:
         table.row(name, a, b, a / b, bar, "µs")
 
 
-def by_values(table: Table, quick: bool) -> None:
-    """Time a value of a cheap f, with all that goes with it, where there is no gradient."""
-    evals = 4000
-    for n, bar in ((2, 2.5), (10, 2.0), (100, 1.2)):
+def small(table: Table, quick: bool) -> None:
+    """Time an evaluation of a cheap f, with all that goes with it: with its gradient, and without one."""
+    evals, der = 4000, so.rosen_der
+    cases = (
+        (2, der, 2.2),
+        (10, der, 2.2),
+        (100, der, 2.2),
+        (2, None, 2.5),
+        (10, None, 2.0),
+        (100, None, 1.2),
+    )
+    for n, jac, bar in cases:
         x0 = np.tile([-1.2, 1.0], n // 2)
 
-        def ours(x0=x0):
-            return st.minimize(so.rosen, x0, trace=False, budget=st.Budget(evals=evals))
+        def ours(x0=x0, jac=jac):
+            return st.minimize(so.rosen, x0, jac=jac, trace=False, budget=st.Budget(evals=evals))
 
-        def theirs(x0=x0):
-            return so.minimize(so.rosen, x0, method="L-BFGS-B", options={"maxfun": evals})
+        def theirs(x0=x0, jac=jac):
+            return so.minimize(so.rosen, x0, jac=jac, method="L-BFGS-B", options={"maxfun": evals})
 
         used = ours().nfev, theirs().nfev
         a, b, ratio = race(ours, theirs, (120 if quick else 600) // n + 4)
         part = used[1] / used[0]
-        name = f"cgd-auto / SciPy L-BFGS-B, a value, no gradient, n={n}"
+        name = f"cgd-auto / SciPy L-BFGS-B, {'a value, no' if jac is None else 'with'} gradient, n={n}"
         table.row(name, a / used[0] * 1e6, b / used[1] * 1e6, ratio * part, bar, "µs")
 
 
@@ -295,7 +303,7 @@ def main() -> int:
     per_iteration(table, quick)
     quasi_newton(table)
     auto(table, quick)
-    by_values(table, quick)
+    small(table, quick)
     batches(table, quick)
     imports(table)
     trace_memory(table)

@@ -22,6 +22,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.problems.sfu import FUNCTIONS
+
 import steepen as st
 from steepen import penalties, schedules, steps, switches
 
@@ -44,7 +48,7 @@ STARTS: dict[str, Any] = {
 
 
 def function(name: str) -> Any:
-    f = st.functions[name]
+    f = FUNCTIONS[name]
     return f.at(n=len(STARTS[name][0])) if name in ("rosenbrock", "levy") else f
 
 
@@ -86,7 +90,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
     lams = {
         "constant": 0.05,
         "L": schedules.L(0.01, 0.1),
-        "table": schedules.Table(np.linspace(0.1, 0.01, 400).tolist()),
+        "table": np.linspace(0.1, 0.01, 400).tolist().__getitem__,
         "callable": lambda k: 0.1 / (k + 1),
         "signed": schedules.Signed(0.05),
         "signed-L": schedules.Signed(schedules.L(0.01, 0.1)),
@@ -128,7 +132,7 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
             step=1e-2,
         )
     rules = {
-        "quadratic": steps.Quadratic(), "armijo-c": steps.Armijo(c=0.3, trials=7),
+        "armijo-c": steps.Armijo(c=0.3, trials=7),
         "initial": steps.Armijo(initial=0.01, grow=3.0),
     }  # fmt: skip
     for (rule_name, rule), method in itertools.product(rules.items(), METHODS):

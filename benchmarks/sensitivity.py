@@ -53,7 +53,6 @@ VARIANTS = {
     ("steps._armijo", "WARY"): (1e-6, 2e-5),
     ("directions.auto", "CAREFUL"): (1e-5, 1e-1),
     ("directions.auto", "LEAST"): (1e-5, 1e-1),
-    ("directions.auto", "DOWNHILL"): (1.0, 1e4),
 }
 
 

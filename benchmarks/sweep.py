@@ -30,8 +30,8 @@ import steepen as st
 from steepen._tools.jobs import run
 
 NAMES = (
-    "booth", "branin", "beale", "matyas", "mccormick", "three-hump-camel", "six-hump-camel", "rosenbrock",
-    "goldstein-price", "easom",
+    "booth", "branin", "beale", "matyas", "zakharov", "styblinski-tang", "six-hump-camel", "rosenbrock",
+    "goldstein-price", "levy",
 )  # fmt: skip
 STEPS = np.geomspace(1e-5, 1e-2, 10)
 BUDGET = st.Budget(grads=40)

@@ -3,6 +3,11 @@
     python benchmarks/torch_step.py                       # on a GPU: bf16, the models of the bars
     python benchmarks/torch_step.py --quick               # small shapes, also on a CPU: does it run?
     python benchmarks/torch_step.py --before OLD/src      # with an older checkout beside it
+    python benchmarks/torch_step.py --gate --only ResNet  # GapSAM with its gate open and closed: 40 s
+
+Whole runs, with what GapSAM reads (the base, gate open, gate closed; CIFAR-100, some two minutes on an H200):
+in benchmarks/evidence, `python work.py timing --data DIR --out timing.jsonl --device cuda --only
+cifar100-resnet --method base,gate,closed`.
 
 Each row is a median over rounds in which all take turns, as a ratio to two bare passes (forward, backward,
 forward, backward, one step of the base) and to one step of the base. In the rows that say "graphs" each pass
@@ -31,8 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import CGD, SAM, AscentOptimizer, GapSAM
-from steepen.torch.paper import MSAM
+from steepen.torch import CGD, MSAM, SAM, AscentOptimizer, GapSAM
 
 sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.training.models import ResNet18
@@ -376,9 +380,13 @@ def measure(device: torch.device, steps: dict[str, Step], seconds: float) -> dic
     return blocks
 
 
-def ratio(ours: list[float], theirs: list[float]) -> float:
-    """Give the median over the rounds of one time over another."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
+    """Give the median over the rounds of one time over another, and its standard error."""
+    found = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return statistics.median(found), math.sqrt(math.pi / 2 / len(found)) * statistics.stdev(found)
+
+
+GATE = ("SGD", "two bare passes", "off", "GapSAM", "GapSAM, gate closed")
 
 
 ROWS = (  # whose memory is measured
@@ -416,6 +424,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small shapes and few steps")
     parser.add_argument("--seconds", type=float, default=20.0, help="time for each model")
+    parser.add_argument("--gate", action="store_true", help="only GapSAM, off, and what they are compared to")
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
     parser.add_argument("--before", type=Path, help="the source folder of a checkout before the rebuild")
@@ -435,19 +444,21 @@ def main() -> None:
             continue
         model, run, batch = build()
         count = sum(p.numel() for p in model.parameters())
-        steps = {method: make() for method, make in methods(model, run, batch).items()}
-        seconds = measure(device, steps, 1.0 if options.quick else options.seconds)
-        del model, run, batch, steps
+        built = methods(model, run, batch)
+        steps = {method: built[method]() for method in (GATE if options.gate else built)}
+        seconds = measure(device, steps, 1.0 if options.quick else options.seconds * (1 + options.gate))
+        del model, run, batch, built, steps
         gc.collect()
-        extra = memory(device, build)
+        extra = {} if options.gate else memory(device, build)
         print(f"\n{name} ({count / 1e6:.1f}M parameters)")
-        print(f"  {'':<26}{'ms':>9}{'/ bare':>9}{'/ SGD':>9}{'memory':>9}")
+        print(f"  {'':<26}{'ms':>9}{'/ bare':>9}{'/ SGD':>9}{'±':>8}{'memory':>9}")
         for method, values in seconds.items():
             base = seconds["SGD, graphs" if "graphs" in method else "SGD"]
             copies = extra.get(method, math.nan)
             shown = "" if math.isnan(copies) else f"{copies:9.2f}"
-            to_bare, to_base = ratio(values, seconds["two bare passes"]), ratio(values, base)
-            print(f"  {method:<26}{statistics.median(values) * 1e3:9.3f}{to_bare:9.3f}{to_base:9.3f}{shown}")
+            (to_bare, _), (to_base, error) = ratio(values, seconds["two bare passes"]), ratio(values, base)
+            each = f"{statistics.median(values) * 1e3:9.3f}{to_bare:9.3f}{to_base:9.4f}{error:8.4f}"
+            print(f"  {method:<26}{each}{shown}")
         results[name] = {"seconds": seconds, "copies": extra}
     print("\nmemory: peak over that of two bare passes, in copies of the parameters")
     print("bars: two passes / bare 1.03 (GPT-2), 1.06 (ResNet-18), 1.15 (MLP)")

@@ -1,8 +1,8 @@
 """Does λ > 0 help a gradient descent that is already tuned? The study behind the paper's item `tuned`.
 
-python benchmarks/tuned.py                    # goes on where an earlier run stopped
-python benchmarks/tuned.py --folder again     # all of it, into a folder of its own
-python benchmarks/tuned.py --jobs 2           # two problems at a time
+    python -m benchmarks.tuned                    # goes on where an earlier run stopped
+    python -m benchmarks.tuned --folder again     # all of it, into a folder of its own
+    python -m benchmarks.tuned --jobs 2           # two problems at a time
 
 Every method chooses its settings with the same number of trials, on the same starts, with the same gradients;
 then all are judged on other starts. The tables are those that `steepen.paper.tuned` reads.
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.problems.sfu import FUNCTIONS
 from numpy.typing import NDArray
 
 from steepen._tools.jobs import run
-from steepen.functions import functions
 from steepen.paper import study
 from steepen.paper.study import (
     BUDGETS,
@@ -73,7 +73,7 @@ RESULTS = (
     "plain_median", "plain_low", "plain_high", "penalised_median", "penalised_low", "penalised_high",
     *(f"{side}_{what}" for side in ("won", "lost") for what in HAPPENED),
 )  # fmt: skip
-WHY = ("function", "n", "condition", "down", "spread", "best_negative", "path")
+WHY = ("function", "n", "title", "condition", "down", "spread", "best_negative", "path")
 """The columns of the three tables. Of the results: in how many of the judged starts the penalised method ends
 lower and higher, 95 % limits of the difference as a share of the starts, the medians of f − f* with such
 limits, and what happened in the starts that were won and in those that were lost."""
@@ -111,7 +111,7 @@ class Problem:
 
 def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
     """Yield every function in 2 and 10 dimensions, or in the nearest in which it is defined."""
-    for name, function in functions.items():
+    for name, function in FUNCTIONS.items():
         if only is None or name in only:
             sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
             yield from (Problem(function.at(n), TUNING if n < 10 else TUNING // 2) for n in sizes)
@@ -299,6 +299,7 @@ def why(problem: Problem, setting: Setting) -> Row:
     best = np.array([best_lam(*row) for row in zip(g[fine], once[fine], twice[fine], strict=True)])
     known = best[np.isfinite(best)]
     return (
+        f.title,
         *(f"{v:.4g}" for v in (condition, (along[fine] < 0).mean(), size[1] / max(size[0], 1e-300))),
         f"{(known < 0).mean() if len(known) else np.nan:.4g}",
         int(fine.sum()),

@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import FloatSchedule, explained_variance
 from torch import nn
 
 from steepen.torch import CGD
-from steepen.torch.paper import MSAM as Wrapped
+from steepen.torch import MSAM as Wrapped
 
 
 class MSAM(Wrapped):

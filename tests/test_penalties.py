@@ -34,17 +34,15 @@ def reference(penalty, values):
 
 
 def agrees(penalty, point):
-    """Hold h and ∇h to central differences at many digits."""
+    """Hold ∇h to central differences of h at many digits."""
     with mpmath.workdps(800):
         values = [mpmath.mpf(float(v)) for v in point]
         h, expected = max(abs(v) for v in values) * mpmath.mpf(10) ** -60, []
         for i in range(len(values)):
             ahead, behind = ([v + sign * h * (j == i) for j, v in enumerate(values)] for sign in (1, -1))
             expected.append(float((reference(penalty, ahead) - reference(penalty, behind)) / (2 * h)))
-        value = float(reference(penalty, values))
     atol = 1e-14 * max(map(abs, expected))
     np.testing.assert_allclose(penalty.scale * penalty.vector(point), expected, rtol=1e-12, atol=atol)
-    np.testing.assert_allclose(float(penalty.value(point)), value, rtol=1e-12)
 
 
 @given(
@@ -65,11 +63,8 @@ def test_a_zero_gradient_leading_axes_and_sizes_whose_squares_do_not_exist(penal
         agrees(penalty, np.array([3.0, -4.0]) * size)
     with np.errstate(all="raise"):
         assert penalty.vector(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
-        at_zero = float(penalty.value(np.zeros(3)))
-    assert at_zero == pytest.approx(3 * penalty.eps if isinstance(penalty, penalties.L1) else 0.0)
     batch = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [3.0, 1e-4, -7.0]])
     np.testing.assert_allclose(penalty.vector(batch), [penalty.vector(row) for row in batch], rtol=1e-15)
-    np.testing.assert_allclose(penalty.value(batch), [penalty.value(row) for row in batch], rtol=1e-15)
 
 
 @EVERY
@@ -78,7 +73,7 @@ def test_the_direction_is_the_gradient_of_the_penalised_function(penalty):
     lam, x0, h = 0.01, np.array([0.7, -1.3]), 1e-6
 
     def landscape(x):
-        return float(quadratic(x) + lam * penalty.value(slope(x)))
+        return float(quadratic(x) + lam * reference(penalty, slope(x).tolist()))
 
     trace = traced(x0, lam=lam, penalty=penalty, step=1.0, budget=st.Budget(iters=1), trace="x")
     expected = [(landscape(x0 + h * e) - landscape(x0 - h * e)) / (2 * h) for e in np.eye(2)]

@@ -10,6 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import steepen as st
 import steepen.integrations.scipy
+from steepen._solver.scale import scale_of
 
 from .objectives import METHODS
 from .pairs import pairs
@@ -136,6 +137,11 @@ def test_a_parabola_in_millions(jac):
     assert res.success
     assert res.fun < 1e-9
     assert res.nfev < 40
+
+
+def test_auto_is_the_width_of_the_box_else_the_size_of_the_start_else_one():
+    bounds = [(None, None), (0, 1e-9), (None, None)]
+    assert scale_of("auto", np.array([5e6, 0.0, 0.0]), bounds).tolist() == [2.0**22, 2.0**-30, 1.0]
 
 
 UNITS = np.array([[1e9, 1e9], [1.0, 1e9], [1e6, 1e6], [1.0, 1e6], [1e9, 1.0]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 import steepen as st
 from steepen import steps, theory
 
-from .calls import by_matrix, traced
+from .calls import traced
 from .objectives import METHODS, quadratic, spd
 from .pairs import pairs
 from .test_scale import plain, slope
@@ -96,25 +96,14 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
     assert res.nfev == len(calls) == 3
 
 
-@given(n=some.integers(1, 12), seed=SEEDS, method=some.sampled_from(["gd", "cgd"]))
-def test_the_quadratic_step_is_the_exact_line_search(n, seed, method):
-    """The new gradient is orthogonal to the step: nothing is left to gain along it."""
-    problem, _ = random_quadratic(n, seed)
-    lam = {"lam": 0.1} if method == "cgd" else {}
-    x = run(problem, method, step=steps.Quadratic(), budget=st.Budget(iters=6), **lam).trace.x
-    moves, slopes = np.diff(x, axis=0), problem.grad(x)
-    before, after = ((moves * g).sum(axis=-1) for g in (slopes[:-1], slopes[1:]))
-    assert (np.abs(after) <= 1e-9 * np.abs(before)).all()
+class Exact(steps.Step):
+    """The exact line search on a quadratic."""
 
+    searches, returns_gradient = False, True
 
-def test_the_quadratic_step_falls_back_where_there_is_no_minimum():
-    rule = steps.Quadratic(fallback=0.125)
-    down = by_matrix(np.diag([-1.0, -2.0]), [1.0, 1.0], method="gd", step=rule)
-    assert down.step[:-1].tolist() == [0.125] * 12
-    rows, sign = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
-    known = {"jac": lambda x: x * sign, "hvp": lambda x, v: v * sign, "method": "gd"}
-    mixed = traced(rows, lambda x: (x * x * sign).sum(-1) / 2, step=rule, budget=st.Budget(iters=1), **known)
-    assert mixed.step[0].tolist() == pytest.approx([1.0, 0.125], rel=1e-14)
+    def choose(self, context, along):
+        bend = along.p @ context.evaluator.hessian.product(along.x, along.p, along.g)
+        return steps.Chosen(-along.slope / bend)
 
 
 @given(n=some.integers(2, 12), seed=SEEDS, method=some.sampled_from(["bfgs", "dfp"]))
@@ -122,7 +111,7 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, see
     problem, Q = random_quadratic(n, seed)
     first = problem.grad(problem.x0)
     gtol = 1e-8 * float(np.linalg.norm(first))
-    res = run(problem, method, step=steps.Quadratic(), gtol=gtol, budget=st.Budget(iters=n + 1))
+    res = run(problem, method, step=Exact(), gtol=gtol, budget=st.Budget(iters=n + 1))
     assert res.success
     assert np.allclose(res.x, problem.x0 - np.linalg.solve(Q, first), rtol=1e-6, atol=1e-6)
 

@@ -26,7 +26,6 @@ def test_after(b):
     assert penalised(b=b, method="cgd-fd") == expected
     assert penalised(switch=switches.After(b) | switches.Never()) == expected
     assert penalised(switch=switches.After(b) | switches.After(3)) == min(expected, 4)
-    assert switches.After(b).last == b + 1
     assert penalised(method="cgd-fd", switch=switches.Never()) == penalised(method="cgd-bfgs") == 12
 
 
@@ -91,4 +90,3 @@ def test_a_switch_of_ones_own():
     trace = traced(lam=0.05, switch=Below())
     assert int(trace.penalised.sum()) == int(np.argmax(trace.f < 3.0))
     assert penalised(switch=Below() | switches.After(0)) == 1
-    assert (switches.After(3) | switches.FirstGuard() | switches.After(1)).last == 2

@@ -11,12 +11,11 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from benchmarks.problems import problems
+from benchmarks.problems.sfu import FUNCTIONS
 from benchmarks.references.functions import REFERENCES
 from benchmarks.references.nist import regression
 from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from scipy.optimize import linprog
-
-import steepen as st
 
 
 @dataclass(frozen=True)
@@ -358,7 +357,7 @@ SCALES = (1e150, 1.0), (1e-150, 1.0), (1.0, 1e150), (1.0, 1e-150), (1e-310, 1.0)
 @cache
 def targets():
     """Return all targets by name."""
-    functions = [_function(f) for f in st.functions.values()]
+    functions = [_function(f) for f in FUNCTIONS.values()]
     suites = [_problem(p) for p in problems.values()]
     by_name = {_plain(t): t for t in functions}
     hostile = [*ONE_VARIABLE, *SEVERAL]

@@ -17,15 +17,15 @@ from captured import Captured
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.train.optimizers import BASE, Method
 from steepen.train.results import Choice, square
-from steepen.train.training import Data, Task
+from steepen.train.training import BASE, Data, Method
 
 sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
 from benchmarks.training.cifar import read_cifar
 from benchmarks.training.data import load_data
 from benchmarks.training.methods import BACK, METHODS, last_rows
 from benchmarks.training.models import ResNet18, crops_and_flips, mlp
+from benchmarks.training.rivals import RivalTask, rival
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -336,18 +336,18 @@ def held_out(data: Data, part: float) -> Data:
 
 
 @dataclass(frozen=True)
-class CapturedTask(Task):
+class CapturedTask(RivalTask):
     """A task whose passes are captured: each leaves the gradients on the parameters."""
 
     passes: Any = None
 
-    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
+    def train_on(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
         if not hasattr(optimizer, "passes"):
             optimizer.zero_grad()
-            self.passes(model, x, y, smoothing)
+            self.passes(model, x, y, self.smoothing)
         else:
             for part in optimizer.passes((x, y)):
-                optimizer.record_loss(self.passes(model, *part, smoothing))
+                optimizer.record_loss(self.passes(model, *part, self.smoothing))
         optimizer.step()
 
 
@@ -366,7 +366,7 @@ class Bench:
         x, x_test = (part.to(device, dtype or part.dtype, **layout) for part in (data.x, data.x_test))
         self.data = Data(x, data.y.to(device), x_test, data.y_test.to(device))
         self.network = lambda: spec.network(data).to(device, **layout)
-        self.task = Task(
+        self.task = RivalTask(
             self._new, plain, self.data, spec.batch, partial(_base, spec, device == "cuda"),
             crops_and_flips if spec.crops else None, torch.bfloat16 if device == "cuda" else None,
         )  # fmt: skip
@@ -375,7 +375,9 @@ class Bench:
             sizes = [spec.batch, spec.batch // 4, spec.batch // 16]
             x, y = self.data.x[: spec.batch], self.data.y[: spec.batch]
             passes = Captured(self.model, smoothed, x, y, sizes, compiled=True)
-            own = {one.name: getattr(self.task, one.name) for one in fields(Task)} | {"make": self._again}
+            own = {one.name: getattr(self.task, one.name) for one in fields(RivalTask)} | {
+                "make": self._again
+            }
             self.task = CapturedTask(**own, passes=passes)
         self.device = device
         self.held_out = None
@@ -394,16 +396,15 @@ class Bench:
         self.model.zero_grad()
         return self.model.train()
 
-    def at(self, stage: str, method: str = "base") -> Task:
+    def at(self, stage: str, method: str = "base", strength: float = 0.0) -> RivalTask:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
+        task, by_gap = rival(self.task, method, strength), TIMED[method].by_gap
         if stage == "final":
             own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
             back = BACK if method in ("gate", "closed") else 1.0
-            return replace(self.task, held_out=own if TIMED[method].by_gap else None, given_back=back)
+            return replace(task, held_out=own if by_gap else None, given_back=back)
         data = held_out(self.data, SPLIT)
-        return replace(
-            self.task, data=data, held_out=last_rows(len(data.y)) if TIMED[method].by_gap else None
-        )
+        return replace(task, data=data, held_out=last_rows(len(data.y)) if by_gap else None)
 
     def grads(self, stage: str, method: str) -> float:
         """Return the minibatch gradients of a run."""

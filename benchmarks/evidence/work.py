@@ -128,8 +128,9 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
         and job.seed < spec.sharp_seeds
         and (job.method in SHARP or not spec.gpu)
     )
+    task = bench.at(job.stage, job.method, values.strength)
     run = fit(
-        bench.at(job.stage, job.method),
+        task,
         job.method,
         KINDS[job.method],
         values,
@@ -138,7 +139,7 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
         evaluations=POINTS if job.stage == "final" else 1,
         watch=shown.append,
     )
-    sharp = sharpness(shown[-1], bench) if look else {}
+    sharp = sharpness(task.judged(shown[-1]), bench) if look else {}
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
         "steps": run.steps, "probed": run.perturbed,
@@ -302,7 +303,10 @@ def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str]
                 continue
             like = LIKE.get(method, method)
             values = trials(bench.spec, like)[choice(bench.spec, name, like, done) or 0]
-            task, whole = bench.at("final", method), method in ("base", "gate", "gap", "closed")
+            task, whole = (
+                bench.at("final", method, values.strength),
+                method in ("base", "gate", "gap", "closed"),
+            )
             grads = bench.grads("final", method) if whole else 24 if toy else 200
             try:
                 if turn == 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from steepen.train.optimizers import METHODS as NAMED
-from steepen.train.optimizers import Method, last
+from steepen.train.training import BASE, Method, last
+from steepen.train.training import METHODS as NAMED
 
 BACK = 0.75
 """The part of a run after which GapSAM reads its validation data no more, and they are trained on too."""
@@ -38,9 +38,8 @@ METHODS: dict[str, Method] = NAMED | {
     "share16": _share(16),
     "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
-    "fgr": Method("paper.CGDFD", "λ", options={"r": 0.05, "guard": False}),
-    "gnp": Method("paper.GNP", "ρ", options={"alpha": 0.8}),
-    "asam": Method("paper.ASAM", "ρ"),
-    "msam": Method("paper.MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
+    "fgr": Method("CGD", "λ", options={"r": 0.05, "guard": False}),
+    "msam": Method("MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
+    "ema": BASE,  # these two by `rivals`
+    "smooth": BASE,
 }
-"""0.8 is the part in GNP's paper."""

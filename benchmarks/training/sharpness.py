@@ -128,7 +128,7 @@ def sharpness(
         try:
             losses, higher = mean.losses(), mean.losses_at(rho)
             eps = torch.finfo(mean.dtype).eps
-            top = lanczos(mean.product, draw(), tol=tol, most=most, norm=_length, eps=eps)
+            top, products, error, _ = lanczos(mean.product, draw(), tol=tol, most=most, norm=_length, eps=eps)
             traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
         finally:
             mean.rewind()
@@ -137,8 +137,8 @@ def sharpness(
     rise, rise_error = mean_of(rises, mean.counts)
     value, _ = mean_of(losses, mean.counts)
     return Sharpness(
-        top.value, top.error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
-        top.products + draws, model.training,
+        top, error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
+        products + draws, model.training,
     )  # fmt: skip
 
 

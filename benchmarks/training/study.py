@@ -15,12 +15,12 @@ import torch
 from benchmarks.training.data import load_data
 from benchmarks.training.methods import METHODS, last_rows
 from benchmarks.training.models import mlp
+from benchmarks.training.rivals import RivalTask, rival
 from torch.nn.functional import cross_entropy
 
 from steepen._tools.jobs import JobFile, run
-from steepen.train.optimizers import BASE, BASES
 from steepen.train.results import Choice, Comparison, Run
-from steepen.train.training import Task, fit
+from steepen.train.training import BASE, BASES, fit
 
 # lr has the best accuracy of SGD alone with --validate: on digits of (0.02, 0.05, 0.1, 0.2), 5 seeds, and 0.2
 # ruins some runs; on mnist1d of (0.1, 0.2, 0.3, 0.5), 3 seeds.
@@ -37,7 +37,6 @@ STRENGTHS: dict[str, tuple[float, float]] = {
     "cgd": (0.05, 0.5),  # (0.005, 0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.5, 1)
     "fgr": (0.005, 0.1),  # (0.005, 0.01, 0.05), (0.02, 0.05, 0.1, 0.2)
     "sam": (0.2, 0.4),  # (0.02, 0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.4, 0.8)
-    "asam": (0.5, 0.4),  # (0.2, 0.5, 1, 2), (0.4, 1, 2)
     "share": (0.2, 0.6),  # as sam; between the best of benchmarks/evidence with the lr here
     "msam": (0.3, 1.0),  # as published; (0.3, 1, 3), and 3 was best, and ruins runs of other networks
     "ema": (0.99, 0.99),
@@ -47,7 +46,7 @@ STRENGTHS: dict[str, tuple[float, float]] = {
 
 def strength_of(name: str, data: str) -> float:
     """Return the strength of a method that was chosen on held-out data; 0 if it has none."""
-    like = {"gnp": "sam"}.get(name, name.partition("-")[0].rstrip("0123456789"))
+    like = name.partition("-")[0].rstrip("0123456789")
     return STRENGTHS.get(like, (0.0, 0.0))[list(TASKS).index(data)]
 
 
@@ -55,12 +54,12 @@ def train(name: str, seed: int, data: str, strength: float, *, validate: bool = 
     """Train once; `given` is in the place of the task's own grads, batch and lr."""
     parts, of = load_data(data, validate), TASKS[data] | given
     inputs, method = parts.x.shape[1], METHODS.get(name, BASE)
-    task = Task(
+    task = RivalTask(
         lambda seed: mlp(inputs, of["hidden"], seed), cross_entropy, parts, of["batch"], BASES["sgd"].build,
         held_out=last_rows(len(parts.y)) if method.by_gap else None,
     )  # fmt: skip
     choice = Choice(of["lr"], DECAY, strength)
-    return fit(task, name, method, choice, seed=seed, grads=of["grads"])
+    return fit(rival(task, name, strength), name, method, choice, seed=seed, grads=of["grads"])
 
 
 def main() -> None:

@@ -7,10 +7,9 @@ array with one value per row of a batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,24 +20,19 @@ from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
     "Auto", "ByCurvature", "Constant", "Custom", "L", "Perturbed", "Schedule", "ScheduleLike",
-    "Signed", "Table", "as_schedule",
+    "Signed", "as_schedule",
 ]  # fmt: skip
 
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Interface of schedules: a value at k, a length, and `fit`, which sets the length of the run.
+    """Interface of schedules: a value at k, and `fit`, which sets the length of the run.
 
     Examples
     --------
     >>> isinstance(L(0.01, 0.1), Schedule)
     True
     """
-
-    @property
-    def length(self) -> int | None:
-        """Number of iterations the schedule covers; None if unlimited."""
-        return None
 
     def fit(self, total: int | None) -> Any:
         """Return the schedule for a run of `total` iterations (None: unknown)."""
@@ -72,7 +66,9 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class L(Schedule):
-    """The paper's L(a, b): T equally spaced values from a to b; T is by default the length of the run.
+    """The paper's L(a, b): T equally spaced values from a to b, and b from then on.
+
+    T is by default the length of the run.
 
     Examples
     --------
@@ -91,10 +87,6 @@ class L(Schedule):
         if self.T is not None:
             whole("T", self.T, 1)
 
-    @property
-    def length(self) -> int | None:
-        return self.T
-
     def fit(self, total: int | None) -> Any:
         if self.T is not None:
             return self
@@ -111,29 +103,6 @@ class L(Schedule):
         share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
         share = min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
         return _number(k, self.start + (self.end - self.start) * share)
-
-
-@dataclass(frozen=True)
-class Table(Schedule):
-    """One value per iteration from a list; the run may not be longer than the list.
-
-    Examples
-    --------
-    >>> Table([0.3, 0.2, 0.1])(1)
-    0.2
-    """
-
-    values: Sequence[float]
-
-    def __post_init__(self) -> None:
-        floats("values", self.values, "numbers")
-
-    @property
-    def length(self) -> int | None:
-        return len(self.values)
-
-    def __call__(self, k: int, /) -> float:
-        return _number(k, (self.values if isinstance(k, int) else namespace(k).asarray(self.values))[k])
 
 
 @dataclass(frozen=True)
@@ -178,23 +147,17 @@ class _Following(ByCurvature, Schedule):
     """A schedule of λ that the curvature modifies."""
 
     lam: ScheduleLike
-    inner: Schedule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
-        object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
-
-    @property
-    def length(self) -> int | None:
-        return self.inner.length
+        if not isinstance(self.lam, Schedule):
+            rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
+            object.__setattr__(self, "lam", as_schedule(self.lam, "lam", rows))
 
     def fit(self, total: int | None) -> Any:
-        fitted = copy(self)
-        object.__setattr__(fitted, "inner", self.inner.fit(total))
-        return fitted
+        return replace(self, lam=cast(Schedule, self.lam).fit(total))
 
     def __call__(self, k: int, /) -> Scalar:
-        return self.inner(k)
+        return cast(Schedule, self.lam)(k)
 
 
 @dataclass(frozen=True)
@@ -284,7 +247,7 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if shape and rows is None:
         raise ValueError(
             f"{name}: expected a number for a single run, got an array of shape {shape}; "
-            "for one value per iteration use schedules.Table"
+            "for one value per iteration pass a function of k"
         )
     if shape and shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")
@@ -298,5 +261,5 @@ def _number(k: int, value: Any) -> Any:
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:
     if isinstance(schedule, _Following):
-        return _shape(schedule.inner)
+        return _shape(cast(Schedule, schedule.lam))
     return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

@@ -23,11 +23,6 @@ class Switch:
     AnyOf(parts=(After(b=3), FirstGuard()))
     """
 
-    @property
-    def last(self) -> int | None:
-        """Maximum number of penalised iterations; None if unlimited."""
-        return None
-
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty is turned off after step k.
 
@@ -67,10 +62,6 @@ class After(Switch):
 
     def __post_init__(self) -> None:
         whole("b", self.b, 0)
-
-    @property
-    def last(self) -> int | None:
-        return self.b + 1
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         return k >= self.b
@@ -141,10 +132,6 @@ class AnyOf(Switch):
     """
 
     parts: tuple[Switch, ...]
-
-    @property
-    def last(self) -> int | None:
-        return min([part.last for part in self.parts if part.last is not None], default=None)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         result: Mask = False

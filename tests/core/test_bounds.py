@@ -11,7 +11,7 @@ import scipy.optimize
 from scipy.optimize import Bounds
 
 import steepen as st
-from steepen import Status, schedules, steps
+from steepen import Status, schedules
 from steepen._core.space import limits_of, rounded
 
 from ..calls import same
@@ -105,7 +105,7 @@ def test_cgd_auto_needs_about_what_lbfgsb_needs():
     assert (ours <= 2 * theirs + 15).all()
 
 
-STEPS = {"schedule": schedules.L(1e-4, 3e-4, T=40), "armijo": None, "quadratic": steps.Quadratic()}
+STEPS = {"schedule": schedules.L(1e-4, 3e-4, T=40), "armijo": None}
 
 
 class Recorded:
@@ -351,16 +351,6 @@ def test_the_norm_does_not_cancel():
     given = {"jac": lambda x: np.array([1e-6]), "gtol": 1e-9, "budget": st.Budget(iters=0)}
     res = st.minimize(lambda x: 1e-6 * float(x[0]), [1e12], bounds=[(0, None)], **given)
     assert (res.status, res.trace.gnorm[0]) == (Status.MAX_ITERATIONS, pytest.approx(1e-6))
-
-
-def test_a_quadratic_step_at_a_bound():
-    H = np.array([[2.0, 0.5], [0.5, 3.0]])
-    res = st.minimize(
-        lambda x: float(x @ H @ x / 2 + 5 * x[0]), [0.0, 2.0], method="gd", step=steps.Quadratic(),
-        jac=lambda x: H @ x + np.array([5.0, 0.0]), bounds=[(0, 1), (-3, 3)],
-    )  # fmt: skip
-    assert res.hvp_source == "difference"
-    np.testing.assert_allclose(res.x, [0.0, 0.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("jac", ["2-point", "3-point"])

@@ -1,6 +1,5 @@
 """A trace in other forms, and what it costs."""
 
-import csv
 import tracemalloc
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import steepen as st
 
 from ..calls import cgd, traced
-from ..pairs import pairs
 
 COLUMNS = ["k", "f", "gnorm", "lam", "step", "penalised", "guarded", "nfev", "njev", "nhvp"]
 ROWS = np.array([[1.0, -2.0], [0.0, 1e-9], [0.1, 0.1]])
@@ -29,21 +27,6 @@ def test_a_trace_becomes_a_data_frame_and_that_of_a_batch_a_long_one():
             np.testing.assert_array_equal(frame[name].to_numpy(), getattr(trace, name))
         np.testing.assert_array_equal(frame[["x0", "x1"]].to_numpy(), trace.x)
     assert list(traced().to_pandas().columns) == COLUMNS
-
-
-@pairs(keep=[True, "x"], x0=[ROWS[0], ROWS])
-def test_a_trace_is_saved_to_the_last_bit(tmp_path, keep, x0):
-    trace = traced(x0, trace=keep, gtol=1e-6)
-    trace.save(str(tmp_path / "trace.csv"))
-    with (tmp_path / "trace.csv").open(newline="") as text:
-        lines = list(csv.DictReader(text))
-    for b, row in enumerate([trace] if trace.length is None else [trace.row(b) for b in range(3)]):
-        part = [line for line in lines if line.get("row", "0") == str(b)]
-        for name, column in row.columns():
-            names = ["x0", "x1"] if name == "x" else [name]
-            read = np.array([[float(line[one]) for one in names] for line in part])
-            np.testing.assert_array_equal(read if name == "x" else read[:, 0], column)
-    assert [p.name for p in tmp_path.iterdir()] == ["trace.csv"]
 
 
 def test_the_text_of_a_result():

@@ -178,14 +178,6 @@ def test_second_derivatives_within_the_budget(method, known):
         assert (res.nit, counting.count("grad")) == (steps, used)
 
 
-@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd"])
-def test_the_quadratic_step_within_the_budget(method):
-    for size in (1, 2, 3, 4, 5, 6, 20):
-        counting, given = Counting(QUADRATIC), {"step": st.steps.Quadratic(), "hvp": None, "hess": None}
-        assert run(counting, method, "callable", Budget(grads=size), **given).njev <= size
-        assert counting.count("grad") <= size
-
-
 class Slow(Counting):
     """A problem whose every call takes a second of a clock that stands still otherwise."""
 
@@ -246,16 +238,15 @@ def test_no_row_of_a_batch_is_evaluated_after_the_time(clock, method):
 @pairs(source=CALLS, rows=(None, 2), limit=("evals", "grads"))
 def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
     (values, grads), (more, further) = COSTS[source][:2]
-    needed = {"evals": 7 * values + more, "grads": 7 * grads + further}[limit]
+    both = {"evals": 7 * values + more, "grads": 7 * grads + further}
+    needed, said = both[limit], "budget: check_gradient needs {evals} values and {grads} gradients"
     x0 = QUADRATIC.x0 if rows is None else np.stack([QUADRATIC.x0] * rows)
     for size in {1, needed - 1, needed, needed + 1, 39} - {0}:
         counting = Counting(QUADRATIC)
         fun, given = from_source(counting, source)
         given |= {"check_gradient": True, "budget": Budget(iters=50, **{limit: size})}
         if size < needed:
-            with pytest.raises(
-                ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} that check_gradient"
-            ):
+            with pytest.raises(ValueError, match=said.format_map(both)):
                 st.minimize(fun, x0, **given)
             assert counting.count("fun") == counting.count("grad") == 0
             continue

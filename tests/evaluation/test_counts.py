@@ -10,7 +10,7 @@ from ..pairs import pairs
 from .counting import OF_VALUES, SOURCES, Counting, from_source, tagged
 
 SECOND = ("hvp", "hess", None)
-STEPS = {"fixed": None, "armijo": st.steps.Armijo(), "quadratic": st.steps.Quadratic(fallback=0.01)}
+STEPS = {"fixed": None, "armijo": st.steps.Armijo()}
 BEALE = BY_NAME["beale"]
 NONE = {"fun": 0, "grad": 0, "hvp": 0, "hess": 0}
 

@@ -10,8 +10,7 @@ from steepen._core.backends import backend_for
 from steepen._core.space import Everywhere
 from steepen._evaluation.calls import UserCalls
 from steepen._evaluation.counter import EvaluationCounter
-from steepen._evaluation.ecnoise import ecnoise, is_kink
-from steepen._evaluation.noise import COST, FDState, NoiseModel
+from steepen._evaluation.noise import COST, FDState, NoiseModel, ecnoise, is_kink
 
 
 def transcribed(values):

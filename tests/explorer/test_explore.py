@@ -40,7 +40,7 @@ def never(x):
     ("arguments", "message"),
     [
         ({"fun": "branim"}, "fun: 'branim' is not known; did you mean 'branin'"),
-        ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function"),
+        ({"fun": st.functions["sphere"].at(3)}, "fun: expected a function of one or two variables, got"),
         ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
         ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),
         ({"fun": never, "bounds": [(0, 1)], "out": "no/page.html"}, "out: expected a file in an existing"),

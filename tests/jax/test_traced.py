@@ -14,7 +14,6 @@ N, ITERS = 6, 60
 RAMP = schedules.L(0.001, 0.01, ITERS)
 SCHEDULES = (
     schedules.Constant(0.01), schedules.L(0.001, 0.01, 1), schedules.L(0.001, 0.01, ITERS // 2),
-    schedules.Table(np.linspace(0.01, 0.001, ITERS).tolist()),
     schedules.Custom(lambda k: 0.01 / (k + 1)), schedules.Signed(RAMP), schedules.Perturbed(RAMP),
     schedules.Auto(),
 )  # fmt: skip

@@ -65,13 +65,13 @@ def test_gradient_sources(method, jac, step):
     check_batch(fun, starts(BEALE, 4), method=method, jac=jac, step=step, budget=Budget(iters=8))
 
 
-@pairs(method=("newton", "cgd"), second=("hvp", "hess"), step=(0.005, st.steps.Quadratic(fallback=0.01)))
+@pairs(method=("newton", "cgd"), second=("hvp", "hess"), step=(0.005, None))
 def test_second_derivatives(method, second, step):
     given_ = {"jac": BEALE.grad, "step": step, "budget": Budget(iters=8), second: getattr(BEALE, second)}
     check_batch(BEALE.fun, starts(BEALE, 4), method=method, **given_)
 
 
-@pairs(method=("newton", "cgd"), step=(0.05, st.steps.Quadratic(fallback=0.01)))
+@pairs(method=("newton", "cgd"), step=(0.05, None))
 def test_second_derivatives_from_the_gradient(method, step):
     weights = np.array([1.0, 3.0, 7.0])
 
@@ -134,7 +134,7 @@ FENCED = np.array([
     [-0.2, 0.05],  # the guard fires: it bends down
     [2.5, 0.1],  # unbounded at the start
 ])  # fmt: skip
-RULES = {"fixed": 0.1, "armijo": None, "quadratic": st.steps.Quadratic(fallback=0.1)}
+RULES = {"fixed": 0.1, "armijo": None}
 
 
 @pairs(method=METHODS, step=RULES)

@@ -102,7 +102,6 @@ SETTINGS = [
     {"lam": schedules.Signed(0.001), "method": "cgd"},
     {"lam": schedules.Perturbed(0.001), "method": "cgd"},
     {"step": schedules.L(0.004, 0.001, T=15), "lam": lambda k: 0.001 / (k + 1)},
-    {"step": steps.Quadratic(), "method": "cgd"},
     {"penalty": st.penalties.L2(), "lam": 0.001},
     {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.001},
     {"switch": st.switches.GoodDrop(0.3), "method": "cgd", "lam": 0.001},
@@ -211,7 +210,7 @@ EDITS = {
     "layout": lambda file: {"run.state.point.x": np.asfortranarray(file["run.state.point.x"])},
     "one more": lambda file: {"extra": np.ones(3)},
     "another name": lambda file: {"run.kk": file.pop("run.state.k")},
-    "limits": lambda file: {"header": np.array(str(file["header"]).replace("null", "7", 1))},
+    "settings": lambda file: {"header": np.array(str(file["header"]).replace("x0", "x1", 1))},
     "no checksum": lambda file: file.pop("checksum") and {},
 }
 
@@ -246,7 +245,7 @@ def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
         refused(path, "is not a steepen checkpoint")
     for header, by in (({}, "before steepen 0.1"), ({"version": "0.7.3"}, "by steepen 0.7.3")):
         path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, **header}))))
-        refused(path, f"was written {by}, in format 9; this version reads format 12")
+        refused(path, f"was written {by}, in format 9; this version reads format 13")
 
 
 class Memory(NamedTuple):
@@ -373,7 +372,7 @@ def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):
         return st.minimize(fun, starts, method="bfgs", budget=budget, **given_)
 
     assert (go(20, 100, checkpoint=path).status == st.Status.MAX_EVALUATIONS).any()
-    with pytest.raises(st.CheckpointError, match=r"ended under other limits"):
+    with pytest.raises(st.CheckpointError, match="limits is"):
         go(400, 100, checkpoint=path)
     path.unlink()
     go(400, 8, checkpoint=path)
@@ -391,6 +390,7 @@ def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
     fun, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
 
     def go(iters, **more):
+        more |= {"b": 2} if method == "cgd-fd" else {}
         return st.minimize(fun, STARTS[start], method=method, budget=st.Budget(iters=iters), **more)
 
     if start == "one":  # rows that a callback has ended are not begun again
@@ -399,11 +399,11 @@ def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
         path.unlink()
     go(10, checkpoint=path)
     go(30, checkpoint=path)
-    same(go(60, checkpoint=path), go(60, **({"b": 10 // 4} if method == "cgd-fd" else {})))
+    same(go(60, checkpoint=path), go(60))
 
 
-def test_a_b_that_is_given_is_not_replaced(tmp_path):
-    for i, (first, then) in enumerate((({}, {"b": 15}), ({"b": 3}, {}))):
+def test_another_b_is_another_run(tmp_path):
+    for i, (first, then) in enumerate((({}, {"b": 15}), ({"b": 3}, {}), ({}, {}))):
         go = partial(st.minimize, f, ONE, method="cgd-fd", checkpoint=tmp_path / f"{i}.npz")
         go(budget=st.Budget(iters=10), **first)
         with pytest.raises(st.CheckpointError, match="switch"):

@@ -14,14 +14,6 @@ def table():
     return st.sweep(BOOTH, 9, method="cgd", lam=LAM, step=STEP, budget=st.Budget(grads=20))
 
 
-@pytest.fixture(scope="module")
-def grid():
-    x, y = np.meshgrid(*(np.linspace(*side, 12) for side in BRANIN.bounds))
-    starts = np.stack([x.ravel(), y.ravel()], axis=1)
-    budget = st.Budget(grads=200)
-    return st.sweep(BRANIN, starts, method=["gd", "cgd-fd"], step=0.01, lam=0.02, budget=budget, points=True)
-
-
 def test_the_map_shows_medians_and_hatches_what_diverges(table):
     table = table.copy()  # of the runs with one setting, half diverge
     table.loc[table.index[(table.step == STEP[0]) & (table.lam == LAM[0])][:4], "f"] = 1e9
@@ -46,24 +38,6 @@ def test_what_the_theorem_proves_safe_is_nowhere_hatched(table):
     assert not axes.collections[0].get_array().mask[safe].any()
 
 
-def test_basins_are_those_of_the_minima(grid):
-    figure = st.plot.basins(grid)
-    assert [axes.get_title().partition(",")[0] for axes in figure.axes] == ["gd", "cgd-fd"]
-    pixels = figure.axes[0].images[0].get_array()
-    gd = grid[grid.method == "gd"]
-    ends = gd[["x0", "x1"]].to_numpy()
-    nearest = np.linalg.norm(ends[:, None] - BRANIN.minima, axis=-1)
-    there = nearest.min(axis=1) < 0.5
-    colours = [tuple(colour) for colour in pixels.reshape(-1, 4)]  # rows of y, as the starts are
-    for i in range(3):
-        assert len({colours[k] for k in np.flatnonzero(there & (nearest.argmin(axis=1) == i))}) == 1
-    assert len({colours[k] for k in np.flatnonzero(there)}) == 3
-    three = {colours[k] for k in np.flatnonzero(there)}
-    share = np.mean([colour in three for colour in colours])
-    assert figure.axes[0].get_title().endswith(f": {share:.0%} lowest")
-    assert share > 0.9
-
-
 def test_profiles_count_runs():
     given = {"method": ["gd", "cgd-auto"], "step": [1e-4, 0.01], "at": [5, 20, 40]}
     table = st.sweep(["booth", "branin"], 20, **given, budget=st.Budget(grads=40))
@@ -79,16 +53,15 @@ def test_profiles_count_runs():
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda t, g: st.plot.settings_map(g), "table: expected one method, got gd, cgd-fd; select one"),
-        (lambda t, g: st.plot.settings_map(t.drop(columns="f0")), "table: expected a result of `sweep`"),
-        (lambda t, g: st.plot.basins(t), "table: expected end points in two variables"),
-        (lambda t, g: st.plot.basins(g[5:]), "table: expected starts on a full grid"),
-        (lambda t, g: st.plot.basins(g, radius=2.0), "radius: expected"),
-        (lambda t, g: st.plot.profiles(t), "table: expected columns f_5"),
-        (lambda t, g: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
+        (lambda t: st.plot.settings_map(t.assign(method=["gd", "cgd-fd", "cgd"] * (len(t) // 3))),
+         "table: expected one method, got gd, cgd-fd, cgd; select one"),
+        (lambda t: st.plot.settings_map(t.drop(columns="f0")), "table: expected a result of `sweep`"),
+        (lambda t: st.plot.settings_map(t[9:]), "table: expected a full grid"),
+        (lambda t: st.plot.profiles(t), "table: expected columns f_5"),
+        (lambda t: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
     ],
 )  # fmt: skip
-def test_wrong_tables_are_refused(table, grid, draw, words):
+def test_wrong_tables_are_refused(table, draw, words):
     with pytest.raises(ValueError) as caught:
-        draw(table, grid)
+        draw(table)
     assert str(caught.value).startswith(words)

@@ -11,7 +11,6 @@ from tests.objectives import spd
 from tests.pairs import WHOLE
 
 from steepen import theory
-from steepen.theory import Nature, Stationarity
 
 RNG_SEEDS = range(5 if WHOLE else 2)
 
@@ -28,15 +27,12 @@ def product(H):
 def test_theorem_formulas_match_exact_rationals_and_broadcast():
     # L(1+2λL)² = 4·(1 + 2·(3/8)·4)² = 64
     assert theory.safe_step(4.0, 0.375) == 1 / 64
-    assert theory.safe_interval(4.0, 0.375) == (0.0, 2 / 64)
     assert theory.linear_rate(4.0, 2.0, 0.375) == 1 - 2 / 64
-    assert theory.bound(3, 4.0, 2.0, 0.375, 8.0) == 8 * (31 / 32) ** 3
     L, lam = np.array([1.0, 2.0, 5.0]), np.array([[0.0], [0.3]])
-    lower, upper = theory.safe_interval(L, lam)
-    assert lower.shape == upper.shape == (2, 3)
+    steps = theory.safe_step(L, lam)
+    assert steps.shape == (2, 3)
     for i, j in np.ndindex(2, 3):
-        assert upper[i, j] == 2 * theory.safe_step(L[j], lam[i, 0])
-    assert theory.bound(np.arange(4), 2.0, 1.0, 0.0, 8.0).tolist() == [8.0, 4.0, 2.0, 1.0]
+        assert steps[i, j] == theory.safe_step(L[j], lam[i, 0])
     assert {type(theory.safe_step(2, 0)), type(theory.contraction(0.1, 1, 2, 0))} == {float}
 
 
@@ -126,8 +122,8 @@ def test_smoothness_takes_the_magnitude_over_all_rows():
     assert not theory.smoothness(lambda x, v: np.arange(50) * x * v, many, max_hvp=3).converged
 
 
-def test_penalised_gradient_and_curvature_against_mpmath():
-    """Derivatives of f + λf'² itself, f = sin x + x²/3; at a root of f' the curvature is that of g."""
+def test_penalised_curvature_against_mpmath():
+    """At a root of f', f = sin x + x²/3, the curvature is that of g = f + λf'² itself."""
 
     def f(x):
         return mpmath.sin(x) + x * x / 3
@@ -135,15 +131,9 @@ def test_penalised_gradient_and_curvature_against_mpmath():
     def g(x):
         return f(x) + mpmath.mpf("0.3") * mpmath.diff(f, x) ** 2
 
-    for x in (-1.3, 0.2, 2.5):
-        first, second = (float(mpmath.diff(f, x, k)) for k in (1, 2))
-        ours = theory.penalised_gradient([first], [second * first], 0.3)
-        assert ours[0] == pytest.approx(float(mpmath.diff(g, x)), rel=1e-9)
     root = mpmath.findroot(lambda x: mpmath.diff(f, x), -1)
     bend = theory.penalised_curvature(float(mpmath.diff(f, root, 2)), 0.3)
     assert bend == pytest.approx(float(mpmath.diff(g, root, 2)), rel=1e-8)
-    batch = np.ones((2, 3))
-    assert (theory.penalised_gradient(batch, 2 * batch, -0.5) == -1).all()
 
 
 def classify(g, Hg, lam, **tolerances):
@@ -154,10 +144,10 @@ def test_classify_by_construction():
     rng = np.random.default_rng(0)
     for lam in (0.2, -0.7, 3.0):
         g = rng.standard_normal(5)
-        assert classify(g, -g / (2 * lam), lam) is Stationarity.ARTIFICIAL
-        assert classify(g, g / (2 * lam), lam) is Stationarity.NOT_STATIONARY
-        assert classify(0 * g, 0 * g, lam) is Stationarity.STATIONARY
-    assert classify(g, -g, 0.0) is Stationarity.NOT_STATIONARY
+        assert classify(g, -g / (2 * lam), lam) == "artificial"
+        assert classify(g, g / (2 * lam), lam) == "neither"
+        assert classify(0 * g, 0 * g, lam) == "stationary"
+    assert classify(g, -g, 0.0) == "neither"
 
 
 @pytest.mark.parametrize("size", [1e-5, 1.0, 1e6])
@@ -165,20 +155,19 @@ def test_classify_tolerance_is_relative(size):
     g = size * np.array([3.0, 4.0])
     off = size * np.array([4.0, -3.0])
     near, far = -g / 0.4 + 1e-7 * off, -g / 0.4 + 1e-5 * off
-    assert classify(g, near, 0.2) is Stationarity.ARTIFICIAL
-    assert classify(g, far, 0.2) is Stationarity.NOT_STATIONARY
-    assert classify(g, far, 0.2, tol=1e-4) is Stationarity.ARTIFICIAL
-    assert classify(g, near, 0.2, gtol=10 * size) is Stationarity.STATIONARY
+    assert classify(g, near, 0.2) == "artificial"
+    assert classify(g, far, 0.2) == "neither"
+    assert classify(g, far, 0.2, tol=1e-4) == "artificial"
+    assert classify(g, near, 0.2, gtol=10 * size) == "stationary"
 
 
 def test_classify_evaluates_one_gradient_and_one_product():
     H, calls, lam = np.diag([2.0, -2.5]), [], 0.2  # −1/(2λ) = −2.5, the second eigenvalue
     grad, hvp = lambda x: calls.append("grad") or H @ x, lambda x, v: calls.append("hvp") or H @ v
-    assert theory.classify([0.0, 1.0], grad, hvp, lam) is Stationarity.ARTIFICIAL
+    assert theory.classify([0.0, 1.0], grad, hvp, lam) == "artificial"
     assert calls == ["grad", "hvp"]
-    assert theory.classify([1.0, 1.0], grad, hvp, lam) is Stationarity.NOT_STATIONARY
-    assert theory.classify([0.0, 0.0], grad, hvp, lam) is Stationarity.STATIONARY
-    assert len({kind.value for kind in Stationarity}) == 3
+    assert theory.classify([1.0, 1.0], grad, hvp, lam) == "neither"
+    assert theory.classify([0.0, 0.0], grad, hvp, lam) == "stationary"
 
 
 def test_artificial_points_drop_roots_that_are_stationary_for_f():
@@ -197,16 +186,16 @@ def test_artificial_points_drop_roots_that_are_stationary_for_f():
 @pytest.mark.parametrize(
     ("expected", "spectra"),
     [
-        (Nature.MINIMUM, ([1, 2, 3], [1e-8, 1, 1], [1e-14, 2e-14, 3e-14])),
-        (Nature.MAXIMUM, ([-1, -2, -3],)),
-        (Nature.SADDLE, ([-1, 2, 3], [0, -2, 3])),
-        (Nature.DEGENERATE, ([0, 2, 3], [0, -2, -3], [0, 0, 0], [1e-13, 1, 1])),
+        ("minimum", ([1, 2, 3], [1e-8, 1, 1], [1e-14, 2e-14, 3e-14])),
+        ("maximum", ([-1, -2, -3],)),
+        ("saddle", ([-1, 2, 3], [0, -2, 3])),
+        ("degenerate", ([0, 2, 3], [0, -2, -3], [0, 0, 0], [1e-13, 1, 1])),
     ],
 )
 def test_nature_from_a_rotated_spectrum(spectra, expected):
     basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))
     for t in spectra:
-        assert theory.nature((basis * np.array(t)) @ basis.T) is expected, t
+        assert theory.nature((basis * np.array(t)) @ basis.T) == expected, t
 
 
 @given(arrays(float, 3, elements=st.floats(-3, 3).map(lambda t: round(t, 3))), st.floats(-1, 1))
@@ -216,15 +205,15 @@ def test_penalised_nature_matches_the_penalised_hessian(t, lam):
     assume(margin >= 1e-3)
     basis, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))
     H = (basis * t) @ basis.T
-    assert theory.nature(H, lam) is theory.nature(H + 2 * lam * H @ H)
+    assert theory.nature(H, lam) == theory.nature(H + 2 * lam * H @ H)
 
 
 def test_penalised_nature_keeps_small_curvatures_apart():
     t = np.diag([1e-4, 1e5])  # t(1+2λt): 1e-4 against 2e10
-    assert theory.nature(t, 1.0) is Nature.MINIMUM
-    assert theory.nature(np.diag([-4.0, 1.0]), 0.2) is Nature.MINIMUM
-    for lam, expected in ((0.3, Nature.MAXIMUM), (0.5, Nature.DEGENERATE), (0.6, Nature.MINIMUM)):
-        assert theory.nature(-1.0, lam) is expected
+    assert theory.nature(t, 1.0) == "minimum"
+    assert theory.nature(np.diag([-4.0, 1.0]), 0.2) == "minimum"
+    for lam, expected in ((0.3, "maximum"), (0.5, "degenerate"), (0.6, "minimum")):
+        assert theory.nature(-1.0, lam) == expected
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -259,17 +248,15 @@ EYE, X = product(np.eye(2)), np.zeros(2)
     ("call", "says"),
     [
         (lambda: theory.safe_step(0.0, 0.1), "L: expected numbers above 0"),
-        (lambda: theory.safe_interval(1.0, -0.1), "lam: expected 0 or more"),
+        (lambda: theory.safe_step(1.0, -0.1), "lam: expected 0 or more"),
         (lambda: theory.safe_step("two", 0.1), "L: expected real"),
         (lambda: theory.linear_rate(1.0, 1.5, 0.1), "mu: expected mu <= L"),
-        (lambda: theory.bound(-1, 1.0, 0.5, 0.1, 1.0), "k: expected 0 or more"),
         (lambda: theory.quadratic_step(1.0, 2.0, -0.25), "1 \\+ 2\\*lam\\*L > 0"),
         (lambda: theory.largest_curvature(EYE, np.zeros((2, 2))), "x: expected a vector"),
         (lambda: theory.largest_curvature(lambda x, v: v[:1], X), "hvp"),
         (lambda: theory.largest_curvature(lambda x, v: v * np.nan, X), "hvp.*finite"),
         (lambda: theory.smoothness(EYE, X), "points: expected shape"),
-        (lambda: theory.penalised_gradient([1.0], [1.0, 2.0], 0.1), "Hg: expected the shape of g"),
-        (lambda: classify([1.0], [1.0], [0.1, 0.2]), "lam: expected one number"),
+        (lambda: classify([1.0], [1.0], [0.1, 0.2]), "lam: expected a finite number"),
         (lambda: theory.classify([1.0], lambda x: [1.0, 2.0], lambda x, v: v, 0.1), "grad"),
         (lambda: theory.artificial_points(np.cos, np.sin, 0.1, (1.0, 1.0)), "interval: expected"),
         (lambda: theory.artificial_points(np.cos, lambda x: 1.0, 0.1, (0, 1)), "d2f"),

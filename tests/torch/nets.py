@@ -4,8 +4,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, AdamW
 
-from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM
+from steepen.torch import CGD, MSAM, SAM, GapSAM
 
 torch.set_num_threads(1)  # the networks are tiny
 
@@ -33,11 +32,9 @@ ALL = {
     "GapSAM": lambda base, model: GapSAM(
         base, model, lambda: mse(model, X, Y + 1), total_steps=20, ascent_fraction=1 / 4, strength=0.1
     ),
-    "CGDFD": lambda base, model: CGDFD(base, model, lam=0.05, r=0.1),
-    "GNP": lambda base, model: GNP(base, model, rho=0.3, alpha=0.6),
-    "ASAM": lambda base, model: ASAM(base, model, rho=0.7, eta=0.05),
+    "CGD, r": lambda base, model: CGD(base, model, lam=0.05, r=0.1),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
-    "FGR": lambda base, model: CGDFD(base, model, lam=0.125, r=0.1, guard=False),
+    "FGR": lambda base, model: CGD(base, model, lam=0.125, r=0.1, guard=False),
 }
 """Every optimizer, with settings that a few steps show."""
 

@@ -87,7 +87,6 @@ GIVEN = {
     "an L1 penalty": PENALISED | {"penalty": st.penalties.L1()},
     "an L2 penalty": PENALISED | {"penalty": st.penalties.L2(), "method": "cgd-fd", "b": 3},
     "Huber's penalty": PENALISED | {"penalty": st.penalties.Huber()},
-    "Quadratic": PENALISED | {"step": st.steps.Quadratic(), "method": "cgd-fd", "b": 3},
     "Perturbed": PENALISED | {"lam": st.schedules.Perturbed(0.4)},
 }
 

@@ -24,8 +24,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim import SGD, AdamW
 from torch.utils._pytree import tree_leaves
 
-from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import ASAM, MSAM
+from steepen.torch import CGD, MSAM, SAM, GapSAM
 
 from ..by_hand import sam
 from .nets import LOOPS, by_step_on, mse
@@ -89,7 +88,6 @@ def half(rank, k=0):
 MAKE = {
     "SAM": lambda base, model: SAM(base, model, rho=0.3),
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
-    "ASAM": lambda base, model: ASAM(base, model, rho=0.5),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
     "share": lambda base, model: SAM(base, model, rho=0.3, ascent_fraction=1 / 4),
     "GapSAM": lambda base, model: GapSAM(

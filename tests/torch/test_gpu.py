@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import steepen as st
-from steepen.torch import CGD, SAM, GapSAM, paper
+from steepen.torch import CGD, MSAM, SAM, GapSAM
 
 try:
     import pytest
@@ -31,9 +31,8 @@ MAKERS = {
     "off": lambda base, model: SAM(base, model, rho=0.05, when=range(1)),
     "rule": lambda base, model: GapSAM(base, model, unlike(), 20, ascent_fraction=1 / 4, strength=0.1),
     "told": lambda base, model: GapSAM(base, model, None, 20, ascent_fraction=1 / 4, strength=0.1),
-    "CGDFD": lambda base, model: paper.CGDFD(base, model, lam=0.01, r=0.1),
-    "ASAM": lambda base, model: paper.ASAM(base, model),
-    "MSAM": lambda base, model: paper.MSAM(base, model),
+    "CGD, r": lambda base, model: CGD(base, model, lam=0.01, r=0.1),
+    "MSAM": lambda base, model: MSAM(base, model),
 }
 
 

@@ -19,7 +19,7 @@ def test_ppo_learns_and_perturbs_the_actor_alone(capsys):
 
 def test_msam_as_an_optimizer_class_is_msam():
     sb3 = load("ppo_sb3", "stable_baselines3")
-    from steepen.torch.paper import MSAM
+    from steepen.torch import MSAM
 
     torch.manual_seed(0)
     ours, theirs = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)

@@ -54,7 +54,7 @@ def test_every_method_has_as_many_trials_and_gradients():
     found = run()
     assert found.methods == ["base", "sam", "share4-late"]
     for name in found.methods:
-        assert sum(trial.method == name for trial in found.trials) == 4
+        assert sum(method == name for method, _ in found.trials) == 4
         assert [one.seed for one in found.of(name)] == [0, 1]
         for one in found.of(name):
             assert 18 - 2 < one.gradients <= 18  # 2 passes over 144 examples in batches of 16
@@ -81,21 +81,21 @@ def test_the_part_that_is_held_out_does_not_depend_on_the_test_part():
 def test_the_best_trial_is_chosen_by_accuracy_and_by_loss_where_there_are_no_classes():
     found = run()
     for name, choice in found.choices.items():
-        own = [trial for trial in found.trials if trial.method == name]
-        assert max(own, key=lambda trial: trial.score).choice == choice
+        own = {one: score for (method, one), score in found.trials.items() if method == name}
+        assert max(own, key=own.get) == choice
     targets = X[:, :1] ** 2
     data = {"train": (X[:160], targets[:160]), "test": (X[160:], targets[160:]), "loss": F.mse_loss}
     found = few(
         make_model=lambda: torch.nn.Linear(4, 1), methods=[], lr=(0.01, 0.3), weight_decay=(0, 1), **data
     )
-    assert max(found.trials, key=lambda trial: trial.score).choice == found.choices["base"]
+    assert max(found.trials, key=found.trials.get)[1] == found.choices["base"]
     assert math.isnan(found.runs[0].accuracy)
     assert found.rows()[1][5] == "–"
 
 
 def test_one_value_of_each_needs_no_trial():
-    found = run(lr=0.1, weight_decay=1e-3, strengths={"sam": 0.07})
-    assert found.trials == []
+    found = run(lr=0.1, weight_decay=1e-3, methods={"sam": replace(METHODS["sam"], ladder=(0.07,))})
+    assert found.trials == {}
     assert found.choices["sam"] == (0.1, 1e-3, 0.07)
     assert {one.strength for one in found.runs if one.optimizer == "sam"} == {0.07}
 
@@ -159,7 +159,7 @@ OTHERS = {
     r'data "160\+80:': {"train": TEST, "test": TRAIN},
     r"first loss 0\.\d+, not 0\.\d+": {"make_model": lambda: network(torch.nn.GELU)},  # same weights
     "it has first loss": {"augment": lambda x, _: 2 * x},
-    r'base "SGD\(momentum=0.9, .*, not "Adam\(betas=\(0.8, 0.9\), ': {"base": adam},
+    r'base "SGD \(.*, not "Adam \(.* betas: \(0.8, 0.9\) ': {"base": adam},
 }
 
 
@@ -195,7 +195,7 @@ def test_the_rates_to_choose_from_fit_the_base():
     tried = {}
     for base in ("sgd", "adamw"):
         trials = few(lr=None, weight_decay=None, methods=[], base=base).trials
-        tried[base] = [{trial.choice[i] for trial in trials} for i in range(2)]
+        tried[base] = [{choice[i] for _, choice in trials} for i in range(2)]
     assert tried["sgd"] == [{0.03, 0.1, 0.3}, {1e-4, 1e-3, 1e-2}]
     assert tried["adamw"] == [{3e-4, 1e-3, 3e-3}, {0.01, 0.1, 0.3}]
 
@@ -205,31 +205,15 @@ def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path)
     file = tmp_path / "found.jsonl"
     given = {"methods": [], "lr": (1e-9, 1e30), "weight_decay": (0.0, 1e-9), "out": file}
     found = few(**given)
-    assert any(math.isnan(trial.score) for trial in found.trials)  # lr 1e30 diverges
+    assert any(map(math.isnan, found.trials.values()))  # lr 1e30 diverges
     head, *lines = file.read_text("utf-8").splitlines(keepends=True)
     file.write_text("".join([head, *lines[::-1]]))
     again = few(**given)
     assert (again.choices, again.runs) == (found.choices, found.runs)
 
 
-def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch):
-    real = module.fit
-
-    def short(task, name, *arguments, **options):
-        if name == "sam":
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return real(task, name, *arguments, **options)
-
-    monkeypatch.setattr(module, "fit", short)
-    found = run()
-    assert found.failures == {"sam": "out of memory"}
-    assert {one.optimizer for one in found.runs} == {"base", "share4-late"}
-    assert next(row for row in found.rows() if row[0] == "sam")[4] == "out of memory"
-
-
 def test_a_method_whose_trials_all_diverge_has_a_row_that_says_so():
     found = run(lr=(1e30, 1e35))
-    assert set(found.failures.values()) == {"every trial diverged"}
     assert found.runs == []
     assert "every trial diverged" in str(found)
 
@@ -250,7 +234,7 @@ REFUSED = {
     "lr: expected positive numbers, got -1": {"lr": (0.1, -1)},
     "lr: expected values to choose from, as base is a callable": {"base": adam, "lr": None},
     "weight_decay: expected 2 values, as many as for lr": {"weight_decay": (1, 2, 3)},
-    "strengths: 'cgd' is not one of the methods": {"strengths": {"cgd": 1}},
+    "ladder: expected 2 values, as many as for lr": {"methods": {"a": Method("SAM", "ρ", (1, 2, 3, 4))}},
     "batch: expected at most the 144 examples to train on": {"batch": 1000},
     "budget: GapSAM needs 20 steps or more": {"methods": ["gap"], "budget": 2},
     "budget: it allows 0 steps, none of which": {"batch": 80, "methods": ["sam-late"]},
@@ -263,7 +247,6 @@ REFUSED = {
     "make_model: expected a function that returns a new network, got Linear": {"make_model": NET},
     "test: expected as many targets as examples, got 5 and 240": {"test": (X, Y[:5])},
     "make_model: expected it to return a torch Module": {"make_model": lambda: 3},
-    "'smooth' needs a": {"methods": ["smooth"], "loss": lambda s, y: F.cross_entropy(s, y)},
 }
 
 
@@ -333,7 +316,7 @@ def test_a_loader_that_shuffles_is_the_same_data_in_the_next_call(tmp_path):
 
 
 def test_a_method_of_the_users_own_has_its_strengths_and_options():
-    method = Method("paper.ASAM", "ρ", ladder=(0.3, 1.0, 3.0), options={"eta": 0.1})
+    method = Method("CGD", "λ", ladder=(0.3, 1.0, 3.0), options={"r": 0.1})
     found = few(methods={"wider": method}, lr=(0.1, 0.2))
-    assert {trial.choice.strength for trial in found.trials if trial.method == "wider"} == {0.3, 1.0}
+    assert {choice.strength for name, choice in found.trials if name == "wider"} == {0.3, 1.0}
     assert found.of("wider")

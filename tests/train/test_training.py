@@ -13,11 +13,11 @@ from benchmarks.training import models, study
 from benchmarks.training.data import load_data
 from benchmarks.training.methods import METHODS, first, last_rows
 from benchmarks.training.models import mlp
+from benchmarks.training.rivals import RivalTask, rival
 
 from steepen.train import training
-from steepen.train.optimizers import BASE, BASES, last, steps_of
 from steepen.train.results import Choice
-from steepen.train.training import EVALUATIONS, Data, Task, fit, judge
+from steepen.train.training import BASE, BASES, EVALUATIONS, Data, fit, judge, last, steps_of
 
 from ..pairs import WHOLE, pairs, sample
 
@@ -87,12 +87,13 @@ def digits(seed):
 
 def task_of(make=digits, loss=torch.nn.functional.cross_entropy, batch=32, name="base"):
     held_out = last_rows(898) if name == "gap" else None
-    return Task(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
+    return RivalTask(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
 
 
 def train(name, seed, grads=24, lr=0.1, batch=32):
     choice = Choice(lr, 5e-4, study.strength_of(name, "digits"))
-    return fit(task_of(batch=batch, name=name), name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
+    task = rival(task_of(batch=batch, name=name), name, choice.strength)
+    return fit(task, name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
 
 
 def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
@@ -201,7 +202,7 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
 
     model = normed(0)
     task = replace(task_of(lambda seed: model), base=base)
-    run = fit(task, "ema", METHODS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
+    run = fit(rival(task, "ema", 0.8), "ema", METHODS["ema"], Choice(0.1, 5e-4), seed=0, grads=10)
     mean = states[0]
     for n, state in enumerate(states[1:], 1):
         beta = 0.8 if n >= 4 else n / (n + 1)
@@ -219,7 +220,7 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
         seen.append((len(y), label_smoothing))
         return torch.nn.functional.cross_entropy(scores, y, label_smoothing=label_smoothing)
 
-    given = task_of(normed, loss), "smooth", METHODS["smooth"], Choice(0.1, 0.0, 0.2)
+    given = rival(task_of(normed, loss), "smooth", 0.2), "smooth", METHODS["smooth"], Choice(0.1, 0.0)
     whole = fit(*given, seed=0, grads=3)
     assert {one for one in seen if one[0] == 32} == {(32, 0.2)}
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
@@ -337,14 +338,15 @@ def test_examples_by_name_are_trained_and_judged_as_tensors_are(name):
         augment=lambda x, generator: x | {"pixels": x["pixels"] + 0.1},
     )
     given = name, METHODS.get(name, BASE), Choice(0.1, 5e-4, 0.9 if name == "ema" else 0.1)
-    one, other = (without_time(fit(of, *given, seed=2, grads=24)) for of in (plain, task))
+    tasks = [rival(of, name, given[2].strength) for of in (plain, task)]
+    one, other = (without_time(fit(of, *given, seed=2, grads=24)) for of in tasks)
     assert one == other
 
 
 @pytest.mark.parametrize("data", study.TASKS)
 def test_every_method_has_a_strength_in_the_study(data):
     for name, method in METHODS.items():
-        assert (study.strength_of(name, data) > 0) is bool(method.symbol)
+        assert (study.strength_of(name, data) > 0) is (bool(method.symbol) or name in ("ema", "smooth"))
     assert study.strength_of("cgd-late", data) == study.strength_of("cgd", data)
     run = study.train("sam", 0, data, 0.1, grads=8, validate=True) if data == "digits" else None
     assert run is None or (run.steps, run.strength) == (4, 0.1)

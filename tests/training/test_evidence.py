@@ -195,7 +195,7 @@ def test_a_step_by_captured_passes_is_the_step(method):
     """On a CPU, with passes that only look captured: they leave the gradients, and return the loss."""
     tasks = loaded("evidence", "tasks").tasks
     bench = tasks.Bench("mnist1d-mlp", None, "cpu", toy=True)
-    plain = bench.at("final", method)
+    plain = bench.at("final", method, 0.1)
 
     def passes(model, x, y, smoothing):
         loss = tasks.smoothed(model(x), y, smoothing)

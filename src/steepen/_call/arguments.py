@@ -19,7 +19,7 @@ from .._tools.check import number, one_of
 from .._tools.workers import Map
 from ..budget import Budget
 from ..directions import METHODS, Direction
-from ..schedules import Schedule, ScheduleLike
+from ..schedules import ScheduleLike
 from ..steps import Armijo, Fixed, Step
 from ..switches import After, FirstGuard, Switch
 from .keywords import RunSettings
@@ -82,9 +82,8 @@ def settings_of(
     direction = direction_of(method, **parts).prepare(total, rows)
     rule = step_of(given.get("step"), direction).prepare(total, rows)
     ending = switch_of(direction, switch, b, total)
-    check_lengths(direction, rule, ending, total)
     tolerances = tolerances_of(dtype, given)
-    return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
+    return Settings(direction, rule, ending, tolerances, budget)
 
 
 def start_point(x0: Any) -> Array:
@@ -169,21 +168,6 @@ def switch_of(direction: Direction, switch: Switch | None, b: int | None, total:
     if not isinstance(switch, Switch):
         raise TypeError(f"switch: expected a Switch such as switches.After(10), got {switch!r}")
     return switch
-
-
-def check_lengths(direction: Direction, step: Step, switch: Switch, total: int | None) -> None:
-    """Raise if a schedule is shorter than the longest possible run."""
-    schedules = {"lam": getattr(direction, "lam", None), "step": getattr(step, "schedule", None)}
-    for name, schedule in schedules.items():
-        length = schedule.length if isinstance(schedule, Schedule) else None
-        if length is None:
-            continue
-        needed = total
-        if name == "lam":  # λ is needed only while the penalty is on
-            needed = min([n for n in (total, switch.last) if n is not None], default=None)
-        if needed is None or needed > length:
-            run = "a run of any length" if needed is None else f"up to {needed} iterations"
-            raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
 
 
 def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,38 +14,20 @@ from .state import each
 
 
 class InverseHessian(LinearOperator):
-    """G ≈ H⁻¹ as a `scipy.sparse.linalg.LinearOperator`; nothing is computed before the first product.
+    """G ≈ H⁻¹ as a `scipy.sparse.linalg.LinearOperator`.
 
     It takes and returns NumPy arrays, whatever array library the run used, and can be pickled.
-
-    Examples
-    --------
-    >>> import numpy as np, steepen as st
-    >>> G = st.minimize(st.functions.quadratic(np.diag([1.0, 4.0])), [1.0, 1.0], gtol=1e-9).hess_inv
-    >>> (G @ np.array([1.0, 1.0])).round(6)
-    array([1.  , 0.25])
     """
 
     def __init__(self, direction: Any, memory: Any, x: Array, g: Array):
         n = int(x.shape[-1])
         super().__init__(dtype=to_numpy(x).dtype, shape=(n, n))
-        self._learnt = (direction, memory, x, g)
-
-    @cached_property
-    def _product(self) -> Callable[[Any], NDArray[Any]]:
-        direction, memory, x, g = self._learnt
-        backend = backend_for(x)
-        memory = each(backend.own, memory)
+        self._learnt, self._backend = (direction, memory, x, g), backend_for(x)
         with np.errstate(all="ignore"):  # pairs that overflow are skipped
-            inverse = direction.inverse(backend, x, g, memory)
-
-        def product(v: Any) -> NDArray[Any]:
-            return backend.host(inverse(backend.own(np.reshape(v, -1))))
-
-        return product
+            self._product = direction.inverse(self._backend, x, g, each(self._backend.own, memory))
 
     def _matvec(self, x: Any) -> Any:
-        return self._product(x)
+        return self._backend.host(self._product(self._backend.own(np.reshape(x, -1))))
 
     def _transpose(self) -> Any:  # G is symmetric
         return self
@@ -57,7 +37,7 @@ class InverseHessian(LinearOperator):
 
     def todense(self) -> NDArray[Any]:
         """Return the dense matrix, exactly symmetric."""
-        matrix = np.array([self._product(unit) for unit in np.eye(int(self._learnt[2].shape[-1]))])
+        matrix = np.array([self._matvec(unit) for unit in np.eye(int(self._learnt[2].shape[-1]))])
         return (matrix + matrix.T) / 2
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -65,5 +45,5 @@ class InverseHessian(LinearOperator):
             raise ValueError("copy: this operator cannot be converted to an array without a copy")
         return self.todense().astype(self.dtype if dtype is None else dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_product"}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InverseHessian, self._learnt

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, adopt, is_numpy, to_numpy
+from .state import parts_of
 
 NONE = np.array("None")
 
@@ -20,7 +21,7 @@ class Unfit(Exception):
 def apart(record: Any, prefix: str = "") -> dict[str, NDArray[Any]]:
     """Return the arrays of a record, by names such as `run.state.k`."""
     arrays: dict[str, NDArray[Any]] = {}
-    for part, value in _parts(record).items():
+    for part, value in _kept(record).items():
         inner = prefix + part
         if _is_record(value):
             arrays |= apart(value, f"{inner}.")
@@ -61,26 +62,19 @@ class Saved:
         return value if is_numpy(like) else adopt(like, value)
 
     def record(self, name: str, like: Any) -> Any:
-        """Return a record like this one; a dict, of a user-defined direction, may hold more."""
-        parts = _parts(like)
-        if isinstance(like, dict):
-            found = (key.removeprefix(f"{name}.") for key in self.arrays if key.startswith(f"{name}."))
-            return {part: self.take(f"{name}.{part}") for part in sorted({*found, *parts})}
+        """Return a record like this one."""
+        kept = _kept(like)
         taken = {
             part: (self.record if _is_record(value) else self.take)(f"{name}.{part}", value)
-            for part, value in parts.items()
+            for part, value in kept.items()
         }
         return type(like)(**taken) if taken else like
 
 
-def _parts(record: Any) -> dict[str, Any]:
+def _kept(record: Any) -> dict[str, Any]:
     """Return what is kept of a record, by name."""
-    if is_dataclass(record):
-        kept = (field.name for field in fields(record) if not field.metadata.get("transient"))
-        return {name: getattr(record, name) for name in kept}
-    if isinstance(record, dict):
-        return cast("dict[str, Any]", record)
-    return record._asdict() if hasattr(record, "_fields") else {}
+    dropped = {field.name for field in fields(record) if field.metadata} if is_dataclass(record) else ()
+    return {name: value for name, value in parts_of(record).items() if name not in dropped}
 
 
 def _is_record(value: Any) -> bool:

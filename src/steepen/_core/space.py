@@ -104,8 +104,8 @@ class Box(Everywhere):
         self._low, self._high, self._fixed, self.limits = low, high, low >= high, limits
         self.limited = limits is not None or xp.any(xp.isfinite(low) | xp.isfinite(high))
         with np.errstate(over="ignore", invalid="ignore"):
-            self._near_low = xp.minimum(low + NEAR * _at_least_one(xp, low), high)
-            self._near_high = xp.maximum(high - NEAR * _at_least_one(xp, high), low)
+            self._near_low = xp.minimum(low + NEAR * abs(low).clip(min=1), high)
+            self._near_high = xp.maximum(high - NEAR * abs(high).clip(min=1), low)
 
     def fixed(self, x: Array) -> Array:
         return self._fixed
@@ -238,10 +238,6 @@ def without(
     return where(held, target, whole - product(backend.repeat(pull, start, PULLS).z))
 
 
-def _at_least_one(xp: Any, side: Array) -> Array:
-    return xp.maximum(abs(side), xp.ones_like(side))
-
-
 def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
     """Return the bounds rounded inwards to numbers of the dtype; where it has none between them, to one."""
     if "32" not in str(dtype):
@@ -264,27 +260,16 @@ def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
 
 
 def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) per variable, None for no bound.
-
-    Examples
-    --------
-    >>> limits_of([(0, None), (-1, 1)], 2)
-    (array([ 0., -1.]), array([inf,  1.]))
-    """
+    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) per variable, None for no bound."""
     try:
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
             low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))
         else:
-            pairs = [tuple(pair) for pair in bounds]
-            sides = [side for pair in pairs for side in pair]
-            if (
-                len(pairs) != n
-                or len(sides) != 2 * n
-                or any(np.ndim(side) or isinstance(side, str) for side in sides)
-            ):
+            infinite = ((-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds)
+            pairs = np.array(list(infinite))
+            if pairs.shape != (n, 2) or pairs.dtype.kind not in "biuf":
                 raise ValueError
-            low = np.array([-np.inf if side is None else side for side, _ in pairs], dtype=float)
-            high = np.array([np.inf if side is None else side for _, side in pairs], dtype=float)
+            low, high = np.array(pairs.T, dtype=float, order="C")
     except (TypeError, ValueError):
         raise ValueError(
             f"bounds: expected {n} pairs (low, high), or scipy.optimize.Bounds; got {bounds!r}"

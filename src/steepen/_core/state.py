@@ -171,27 +171,22 @@ class Ended:
 
 
 def each(function: Callable[[Any], Any], record: Any) -> Any:
-    """Return a record with a function applied to each of its arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> each(lambda a: a[:1], Best(np.array([1.0, 2.0]), 0.0))
-    Best(x=array([1.]), f=0.0, k=0)
-    """
+    """Return a record with a function applied to each of its arrays."""
     if getattr(record, "ndim", 0):
         return function(record)
-    if isinstance(record, tuple):
-        parts = [each(function, part) for part in cast("tuple[Any, ...]", record)]
-        return cast(Any, record)._make(parts) if hasattr(cast(Any, record), "_fields") else tuple(parts)
+    if type(record) is tuple:
+        return tuple([each(function, part) for part in cast("tuple[Any, ...]", record)])
+    changed = {name: each(function, part) for name, part in parts_of(record).items()}
+    return cast("type[Any]", type(record))(**changed) if changed else record
+
+
+def parts_of(record: Any) -> dict[str, Any]:
+    """Return the parts of a dataclass, a named tuple or a dict by name; of anything else, none."""
     if isinstance(record, dict):
-        return {name: each(function, part) for name, part in cast("dict[str, Any]", record).items()}
-    kind = cast("type[Any]", type(record))
-    names = _names(kind)
-    return kind(*[each(function, getattr(record, name)) for name in names]) if names else record
+        return cast("dict[str, Any]", record)
+    return {name: getattr(record, name) for name in _names(cast("type[Any]", type(record)))}
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Return the field names of a dataclass, or () for anything else."""
-    return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else ()
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else getattr(kind, "_fields", ())

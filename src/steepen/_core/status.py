@@ -38,10 +38,7 @@ class Status(enum.IntEnum):
         "x is near an artificial stationary point: the penalised direction vanishes there, "
         "the gradient of f does not. Change lam, or end the penalty (switch=).",
     )
-    INACCURATE_GRADIENT = (
-        23,
-        "The finite differences are too inaccurate to tell whether the gradient is within gtol.",
-    )
+    INACCURATE_GRADIENT = 23, "Finite differences are too inaccurate to tell whether ‖∇f‖ is within gtol."
     LINE_SEARCH_FAILED = (
         30,
         "The line search found no lower point along the direction. "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.files import write_whole
 from .._tools.optional import load
 
 if TYPE_CHECKING:
@@ -104,24 +102,6 @@ class Trace:
         pandas = load("pandas", "Trace.to_pandas", extra="pandas")
         return pandas.DataFrame(self._table())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as CSV, one line per iterate, with all digits.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib, numpy as np, steepen as st
-        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "trace.csv")
-        ...     res.trace.save(path)
-        ...     bool((np.genfromtxt(path, delimiter=",", names=True)["f"] == res.trace.f).all())
-        True
-        """
-        table = self._table()
-        lines = zip(*(column.tolist() for column in table.values()), strict=True)
-        text = "\n".join([",".join(table), *(",".join(map(_text, line)) for line in lines), ""])
-        write_whole(path, lambda file: file.write(text.encode()))
-
     def _table(self) -> dict[str, NDArray[Any]]:
         """Return the long format: the rows of a batch one after another, x in columns x0, x1 and so on."""
         if self.length is not None:
@@ -133,7 +113,3 @@ class Trace:
         if x is not None:
             table |= {f"x{i}": x[:, i] for i in range(x.shape[1])}
         return table
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else repr(value)

@@ -16,9 +16,10 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.state import RUNNING, SolverState
 from .._core.status import Status
 from . import tuning
-from .adaptive_differences import AdaptiveDifferences
 from .counter import Cost
+from .finite_differences import AdaptiveDifferences
 from .noise import COST as NOISE_COST
+from .noise import mask_of
 
 ROUNDOFF, NOISE, RESOLUTION, FD_LIMIT = map(
     int, (Status.ROUNDOFF, Status.NOISE, Status.RESOLUTION, Status.FD_LIMIT)
@@ -75,7 +76,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         size = np.abs(to_numpy(x))[..., self.free]
         least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
         uneven = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
-        return self.mask(uneven)
+        return mask_of(self.backend, uneven)
 
     def _use_central(self, rows: Mask) -> Mask:
         """Take central differences in these rows from now on where that is affordable; return where."""
@@ -191,9 +192,7 @@ class AdaptiveGradient(AdaptiveDifferences):
         if backend.any(doubt):
             lengths = np.abs(self.intervals(point.x, point.f, True)[0]) / 30
             better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
-        known = self.known
-        code = self._confirmed(c, spent, FD_LIMIT)
-        return better | backend.and_not(spent & known, self.known), code  # what was learnt of f″ was wrong
+        return better, self._confirmed(c, spent, FD_LIMIT)
 
     def _sound(self, c: SolverState) -> Mask:
         """Return where f″ is known and no slope is so steep that the rounding of x shows in f."""

@@ -12,12 +12,9 @@ from .._core.state import Point, StepInfo
 from .evaluator import Context
 
 FLOOR = 30.0  # f is at its floor if no decrease of f, nor move of x, of more roundings is predicted
-ROUGH, SLIGHT = 30.0, 1e-8  # where gradients are differences: a move of x in units of √ε, a part of |f|
 NOISE_LEVELS = 10.0  # a decrease counts from this many times the measured noise of f on
+KINK = 3.0  # curvatures of two probes, one ten times as long, that differ by more are not those at x
 LONGEST = 1e-3  # noise makes probes longer, up to this part of the size of x
-KINK = (
-    3.0  # curvatures of two probes, one ten times as long, that differ by more are those of a kink or noise
-)
 DEEP = 5  # the most directions that are probed in each metric
 NEAR = 0.1  # noise is looked for at this part of the step in doubt
 
@@ -28,162 +25,127 @@ def roundoff_limited(context: Context, point: Point, last: StepInfo, mask: Mask)
     The prediction is that of the last direction, by its slope and its length, and then of the first
     directions of conjugate gradients, from −∇f on, in two metrics: the plain one and that of the sizes of the
     variables. The last direction may know the stiff variables only; these find the soft ones. Where a
-    curvature is not positive, or lost in its rounding, nothing is proved. The first probe of each metric is
-    repeated ten times as long: at a kink the curvature falls with the length of the probe.
+    curvature is not positive, nothing is proved. The first probe of each metric is repeated ten times as
+    long: at a kink, and where a probe leads far from x, it shows another curvature.
     """
-    ground = _Ground(context, point.x, point.f, point.g, last.noise, mask)
-    rows = ground.screened(-last.slope, last.length)
-    backend, asked = context.backend, partial(_asked, ground)
-    rows = backend.repeat(asked, _Metrics(0, rows, rows.mask), 2).rows
-    return rows.mask, backend.and_not(rows.mask, rows.level | rows.still)
+    backend = context.backend
+    ground = _Ground(context, point, last.noise)
+    mask = mask & context.evaluator.source.exact  # a difference hides more than the values do
+    left = _Left(mask, -last.slope, last.length)
+    left = left._replace(mask=mask & ground.hidden(left))
+    left = backend.repeat(partial(_in_metric, ground), _Metrics(0, left, left.mask), 2).left
+    return left.mask, backend.and_not(left.mask, ground.by_rounding(left))
 
 
-class _Rows(NamedTuple):
-    mask: Mask  # the rows that may be at their floor
-    level: Mask  # where the decrease of f would be lost in rounding
-    within_noise: Mask  # where it is no more than `noise_limit`
-    still: Mask  # where the move of x would be lost
-    noise_limit: Scalar
+class _Left(NamedTuple):
+    """The rows that may be at their floor, and the largest decrease of f and move of x predicted so far."""
+
+    mask: Mask
+    decrease: Scalar
+    move: Scalar
 
 
 class _Metrics(NamedTuple):
     turn: Whole
-    rows: _Rows
+    left: _Left
     open: Mask
 
 
-class _Ways(NamedTuple):
-    """The last direction of conjugate gradients in y = x/metric; in turn 1 the first probe is repeated."""
+class _Probes(NamedTuple):
+    """Conjugate gradients in y = x/metric: the last direction and its probe, and the step so far."""
 
     turn: Whole
-    rows: _Rows
-    left: Array
+    left: _Left
+    residual: Array
     way: Array
-    before: Scalar
+    before: Scalar  # ‖residual‖² of the last direction
     to: Array
-    fall: Scalar
-    v: Array  # the last probe: its direction and length, H·v, vᵀHv, and the step that follows from it
-    r: Scalar
-    change: Array
-    bend: Scalar
+    decrease: Scalar
+    change: Array  # H·v of the last probe, and the step that follows from it
     step: Scalar
     open: Mask
 
 
 class _Ground:
-    """A point, the gradient there without what bounds hold, the errors of both, and the length of a probe."""
+    """A point, the gradient there without what bounds hold, and what cannot be seen from there."""
 
-    def __init__(self, context: Context, x: Array, f: Scalar, g: Array, noise: Scalar, mask: Mask) -> None:
-        backend, evaluator = context.backend, context.evaluator
-        self.context, self.x, self.f, self.g, self.noise = context, x, f, g, noise
-        self.part = FLOOR * context.eps
-        self.low = self.part * abs(f)
-        if not evaluator.source.exact:  # the error of its gradient moves x by more, and hides more
-            self.part = ROUGH * context.eps**0.5
-            self.low = backend.num.maximum(self.low, SLIGHT * abs(f))
-            mask = mask & context.affords(evaluator.source.cost_error)
-        self.top, self.mask = backend.norm(x), mask
-        rounding = context.eps * abs(f)
-        self.noisy = noise > rounding
-        longest = LONGEST / context.eps**0.5
-        longer = backend.num.minimum(backend.num.sqrt(backend.ratio(noise, rounding)), longest)
-        self.stretch = backend.select(self.noisy, longer, 1.0)
-        free = context.space.free(x, g, g)
-        self.size, self.rough = backend.norm(free), 0.0
+    def __init__(self, context: Context, point: Point, noise: Scalar) -> None:
+        backend, part = context.backend, FLOOR * context.eps
+        self.context, self.x, self.g = context, point.x, point.g
+        self.top = backend.norm(point.x)
+        self.still, self.low = part * self.top, part * abs(point.f)
+        self.limit = backend.num.maximum(self.low, NOISE_LEVELS * noise)
+        rounding = context.eps * abs(point.f)
+        longer = backend.num.minimum(
+            backend.num.sqrt(backend.ratio(noise, rounding)), LONGEST / context.eps**0.5
+        )
+        self.stretch = backend.select(noise > rounding, longer, 1.0)
+        free = context.space.free(point.x, point.g, point.g)
+        self.size = backend.norm(free)
         self.unit = _unit(backend, self.size, free)
 
-    def screened(self, predicted: Scalar, length: Scalar) -> _Rows:
-        """Return what the last direction shows, by its predicted decrease and its length."""
-        context, backend = self.context, self.context.backend
-        exact, noise_limit = context.evaluator.source.exact, self.low
-        if exact:  # other differences show the stiff directions of a noisy f, and no others
-            noise_limit = backend.num.maximum(noise_limit, NOISE_LEVELS * self.noise)
-        level, within_noise = _within(predicted, self.low), _within(predicted, noise_limit)
-        still = _within(length, self.part * self.top)
-        mask = self.mask & (within_noise | still)
-        if not exact and backend.any(mask):  # a slope of its error may be there, unseen
-            error = context.evaluator.source.error(self.x, self.f, self.g, self.noise, mask)
-            certain = backend.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
-            self.rough = backend.norm(context.space.free(self.x, certain, error))
-        return _Rows(mask, level, within_noise, still, noise_limit)
+    def by_rounding(self, left: _Left) -> Mask:
+        """Return where rounding hides what is predicted."""
+        return _within(left.decrease, self.low) | _within(left.move, self.still)
 
-    def judged(self, rows: _Rows, asked: Mask, to: Array, fall: Scalar) -> _Rows:
-        """Return what a predicted move of this length and a predicted decrease of this size show."""
-        backend = self.context.backend
-        still = _unless(backend, rows.still, asked, _within(backend.norm(to), self.part * self.top))
-        if not self.context.evaluator.source.exact:  # a small move of x is then no proof by itself
-            still = _unless(backend, still, asked, self.f == 0)
-        level = _unless(backend, rows.level, asked, _within(fall, self.low))
-        within_noise = _unless(backend, rows.within_noise, asked, _within(fall, rows.noise_limit))
-        return rows._replace(level=level, still=still, within_noise=within_noise)
-
-    def doubted(self, rows: _Rows, asked: Mask, way: Array, fall: Scalar) -> _Rows:
-        """Where noise alone hides the fall, measure it here: it was perhaps measured somewhere else."""
-        backend = self.context.backend
-        doubt = backend.and_not(asked & rows.within_noise, rows.level | rows.still)
-
-        def measure(noise_limit: Scalar) -> Scalar:
-            here = noise_of(self.context, self.x, self.f, self.g, way, doubt)
-            new = backend.num.maximum(self.low, NOISE_LEVELS * backend.num.minimum(self.noise, here))
-            return backend.select(doubt, new, noise_limit)
-
-        noise_limit = backend.when(doubt, measure, rows.noise_limit)
-        within_noise = _unless(backend, rows.within_noise, doubt, _within(fall, noise_limit))
-        return rows._replace(noise_limit=noise_limit, within_noise=within_noise)
+    def hidden(self, left: _Left) -> Mask:
+        """Return where rounding or noise hides what is predicted."""
+        return _within(left.decrease, self.limit) | _within(left.move, self.still)
 
 
-def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
+def _in_metric(ground: _Ground, s: _Metrics) -> _Metrics:
     """Probe the first directions in the plain metric, and then in that of the sizes of the variables."""
     backend, x = ground.context.backend, ground.x
     metric = backend.where(s.turn == 0, 0.0 * x + 1.0, _unit(backend, ground.top, abs(x)))
-    left, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
-    least = ground.context.eps * backend.dot(left, left)
-    start = _Ways(
-        turn=0, rows=s.rows, left=left, way=none, before=zero, to=none, fall=zero, v=none, r=zero,
-        change=none, bend=zero, step=zero, open=s.rows.mask,
+    residual, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
+    least = ground.context.eps * backend.dot(residual, residual)
+    start = _Probes(
+        0, s.left, residual, way=none, before=zero, to=none, decrease=zero, change=none, step=zero,
+        open=s.left.mask,
     )  # fmt: skip
-    rows = backend.repeat(partial(_next, ground, metric, least), start, 1 + DEEP).rows
-    return _Metrics(s.turn + 1, rows, rows.mask)
+    left = backend.repeat(partial(_next, ground, metric, least), start, DEEP).left
+    return _Metrics(s.turn + 1, left, left.mask)
 
 
-def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
+def _next(ground: _Ground, metric: Array, least: Scalar, s: _Probes) -> _Probes:
     """Make the next probe, and add the decrease that it predicts."""
     context, backend, x = ground.context, ground.context.backend, ground.x
-    evaluator, again = context.evaluator, s.turn == 1
-    along = backend.select(backend.and_not(s.open, again), backend.ratio(s.step, ground.size), 0.0)
-    left = s.left - backend.times(along, metric * s.change)
-    square = backend.dot(left, left)
-    way = left + backend.times(backend.select(s.before > 0, backend.ratio(square, s.before), 0.0), s.way)
+    evaluator, maximum = context.evaluator, backend.num.maximum
+    along = backend.select(s.open, backend.ratio(s.step, ground.size), 0.0)
+    residual = s.residual - backend.times(along, metric * s.change)
+    square = backend.dot(residual, residual)
+    way = residual + backend.times(backend.select(s.before > 0, backend.ratio(square, s.before), 0.0), s.way)
     y = _unit(backend, backend.norm(metric * way), way)
-    slope = ground.size * backend.dot(left, y)
-    # later, what is within the errors of the gradient and of a probe is nothing
-    seen = backend.select((slope <= ground.rough) | (square <= least), 0.0, slope)
-    slope = backend.select(s.turn == 0, slope + ground.rough, seen)
-    fine = context.affords(evaluator.cost_difference) & (again | (slope >= 0))
-    mask = _unless(backend, s.rows.mask, s.open, fine)
-    asked = s.open & mask & (again | (slope > 0))
+    slope = ground.size * backend.dot(residual, y)
+    slope = backend.select((s.turn > 0) & (square <= least), 0.0, slope)  # what is left is a probe's error
+    mask = _unless(backend, s.left.mask, s.open, context.affords(evaluator.cost_difference) & (slope >= 0))
+    asked = s.open & mask & (slope > 0)
     if not backend.any(asked):
-        return s._replace(rows=s.rows._replace(mask=mask), open=asked)
-    v = backend.where(again, s.v, metric * y)
-    r = backend.select(again, 10 * s.r, ground.stretch * evaluator.difference_length(x, v))
-    whole = backend.scaled(backend.ratio(1.0, r), evaluator.change(x, v, ground.g, r, asked))
-    change = context.space.free(x, ground.g, whole)
-    bend = backend.dot(v, backend.where(again, whole, change))
-    # the curvature must not be that of a kink, nor of noise, nor of places far from x
-    alike = _within(s.bend, KINK * bend) & _within(bend, KINK * s.bend)
-    mask = _unless(backend, mask, asked & again, alike)
-    new = backend.and_not(asked, again)
-    step = backend.select(new, backend.ratio(slope, bend), 0.0)
-    to, fall = s.to + backend.times(step, y), s.fall + backend.select(new, 0.5 * slope * step, 0.0)
-    rows = ground.judged(s.rows, new, to, fall)
-    rows = ground.doubted(rows, new & (s.turn == 0), backend.times(-step, v), fall)
-    proved = (bend > backend.ratio(ground.rough, r)) & (rows.within_noise | rows.still)
-    mask = _unless(backend, mask, new, proved)
-    return _Ways(
-        turn=s.turn + 1, rows=rows._replace(mask=mask), left=left, way=backend.where(again, s.way, way),
-        before=backend.select(again, s.before, square), to=to, fall=fall, v=v, r=r,
-        change=backend.where(again, s.change, change), bend=backend.select(again, s.bend, bend),
-        step=backend.select(again, s.step, step), open=asked & mask,
+        return s._replace(left=s.left._replace(mask=mask), open=asked)
+    v = metric * y
+    r = ground.stretch * evaluator.difference_length(x, v)
+    change = backend.scaled(backend.ratio(1.0, r), evaluator.change(x, v, ground.g, r, asked))
+    change = context.space.free(x, ground.g, change)
+    bend = backend.dot(v, change)
+    step = backend.select(asked, backend.ratio(slope, bend), 0.0)
+    to, decrease = s.to + backend.times(step, y), s.decrease + 0.5 * slope * step
+    left = _Left(
+        mask,
+        backend.select(asked, maximum(s.left.decrease, decrease), s.left.decrease),
+        backend.select(asked, maximum(s.left.move, backend.norm(to)), s.left.move),
+    )
+    mask = _unless(backend, mask, asked, (bend > 0) & ground.hidden(left))
+    first = asked & mask & (s.turn == 0)
+    mask = _unless(backend, mask, first, context.affords(evaluator.cost_difference))
+
+    def repeated(mask: Mask) -> Mask:
+        again = backend.ratio(backend.dot(v, evaluator.change(x, v, ground.g, 10 * r, first & mask)), 10 * r)
+        return _unless(backend, mask, first, _within(bend, KINK * again) & _within(again, KINK * bend))
+
+    left = left._replace(mask=backend.when(first & mask, repeated, mask))
+    return _Probes(
+        s.turn + 1, left, residual, way=way, before=square, to=to, decrease=decrease, change=change,
+        step=step, open=asked & left.mask,
     )  # fmt: skip
 
 

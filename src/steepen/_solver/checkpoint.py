@@ -26,7 +26,7 @@ from .._tools.files import write_whole
 from .._tools.version import version
 from .eager import Loop
 
-FORMAT = 12
+FORMAT = 13
 SECONDS = 10.0
 
 
@@ -50,8 +50,6 @@ class Checkpoint:
         if not self._path.parent.is_dir():
             raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
         self._settings = {name: _fingerprint(value) for name, value in settings.items()}
-        self._limits: list[float | None] = []
-        self._total: int | None = None  # the iterations that a switch of the method's own goes by
         self._state: dict[str, dict[str, Any]] | None = None
         self._trace: Callable[[], dict[str, Any]] | None = None
         self._written = time.monotonic()
@@ -63,10 +61,8 @@ class Checkpoint:
         """
         if self._state is not None and loop.counter.cut and loop.backend.size is None:
             return
-        self._state, self._limits = {name: part.state() for name, part in loop.parts().items()}, _limits(loop)
+        self._state = {name: part.state() for name, part in loop.parts().items()}
         self._trace = loop.recorder and partial(loop.recorder.state, loop.solver_state.k)  # it only grows
-        if self._total is None and loop.settings.follows:
-            self._total = loop.counter.budget.total
         if time.monotonic() - self._written > SECONDS:
             self.write()
 
@@ -75,10 +71,7 @@ class Checkpoint:
         if self._state is None:
             return
         arrays = apart(self._state | ({} if self._trace is None else {"trace": self._trace()}))
-        header: dict[str, Any] = {
-            "steepen": FORMAT, "version": version(), "settings": self._settings, "limits": self._limits,
-            "total": self._total,
-        }  # fmt: skip
+        header: dict[str, Any] = {"steepen": FORMAT, "version": version(), "settings": self._settings}
         arrays["header"] = np.array(json.dumps(header))
         arrays["checksum"] = np.array(_checksum(arrays))
         write_whole(self._path, lambda file: np.savez(file, **cast("dict[str, Any]", arrays)))
@@ -107,7 +100,6 @@ class Checkpoint:
                 "Finish the run with the version that wrote it, or move the file away to start a new run"
             )
         del arrays["header"]
-        self._keep_switch(loop, header["total"])
         settings = header["settings"]
         for name, here in self._settings.items():
             there = settings.pop(name, None)
@@ -125,26 +117,10 @@ class Checkpoint:
             raise self._error(str(reason)) from None
         if saved.arrays:
             raise self._error(f"does not fit the run: it has no {', '.join(sorted(saved.arrays))}")
-        limits = _limits(loop)
-        if loop.ended and (there := header["limits"]) != limits:
-            raise self._error(f"holds rows that ended under other limits: {there} in the file, {limits} here")
         return True
-
-    def _keep_switch(self, loop: Loop, total: int | None) -> None:
-        """Keep the original switch of a run where it depended on the original budget."""
-        if loop.settings.follows and total is not None:
-            self._total, switch = total, loop.settings.direction.switch(total)
-            self._settings["switch"] = _fingerprint(switch)
-            loop.iteration.switch = switch
 
     def _error(self, what: str) -> CheckpointError:
         return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
-
-
-def _limits(loop: Loop) -> list[float | None]:
-    """Return the limits that may stop one row of a batch before the others."""
-    budget, tolerances = loop.counter.budget, loop.tolerances
-    return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x, tolerances.rel]
 
 
 def _digest(code: CodeType) -> str:
@@ -160,8 +136,6 @@ def _fingerprint(value: Any) -> str:
         order = "F" if value.flags.fnc else "C"
         digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
         return f"array{tuple(value.shape)}:{value.dtype}:{order}:{digest}"
-    if isinstance(value, str | int | float | bool | None):
-        return repr(value)
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
     if callable(value) and hasattr(value, "__qualname__"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from threading import Event
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -39,10 +39,9 @@ class Loop:
         callback: Callable[[State], object] | None = None,
         watchers: tuple[Callable[[Loop], object], ...] = (),
     ):
-        self.context, self.backend, self.space = context, context.backend, context.space
+        self.context, self.backend = context, context.backend
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
-        self.settings, self.tolerances = settings, settings.tolerances
-        self.callback, self.watchers = callback, watchers
+        self.settings, self.callback, self.watchers = settings, callback, watchers
         self.iteration = Iteration(context, settings)
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []
@@ -71,8 +70,6 @@ class Loop:
                 raise KeyboardInterrupt
             for watch in self.watchers:
                 watch(self)
-            if timed and c.point.f is None:
-                self._in_time(c)
             run.evaluate(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
@@ -80,13 +77,11 @@ class Loop:
                 self._refuse_cut_graphs(c)
             elif self.callback is not None:
                 self._call_back(c, self.callback)
-            if timed:
-                self._in_time(c)
             run.check_convergence(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
-            if timed:
-                self._in_time(c)
+            if timed and counter.late():
+                self._end(c, self._everyone(Status.MAX_SECONDS))
             run.compute_direction(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)
@@ -98,7 +93,6 @@ class Loop:
                 self._retire_ended(c)
             if recorder is not None:
                 recorder.add(self.context.rows, c)
-                recorder.close()
             c.advance()
 
     # --- what a host adds ------------------------------------------------------------------------------
@@ -169,18 +163,11 @@ class Loop:
         """Return a value for each live row."""
         return value if self.counter.rows is None else np.full(self.counter.rows, value)
 
-    def _in_time(self, c: SolverState) -> None:
-        if self.counter.late():
-            self._end(c, self._everyone(Status.MAX_SECONDS))
-
     def _cut(self, status: Status) -> None:
         """End all rows immediately, at any point of an iteration."""
         c = self.solver_state
         if self.backend.size is None and self.ended:
             return  # it had just ended by itself
-        if self.recorder is not None and self.recorder.length > c.k:
-            # the step was made and recorded
-            c.advance()
         with suppress(Over):
             self._end(c, self.backend.select(c.status == RUNNING, self._everyone(status), c.status))
 
@@ -200,7 +187,7 @@ class Loop:
         c.status, counts = RUNNING, self.counter.counts
         if backend.size is None:
             self._retire(c, None, code, counts, error)
-            self._leave()
+            raise Over
         codes: Any = np.broadcast_to(code, (self.counter.rows or 0,))
         rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
         live = np.arange(backend.size) if context.rows is None else context.rows
@@ -208,17 +195,12 @@ class Loop:
         leaving = each(lambda a: backend.take(a, rows), replace(c, memory=())) if len(left) else c
         self._retire(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):
-            self._leave()
+            raise Over
         staying = each(lambda a: backend.take(a, left), c)
         for field in fields(c):
             setattr(c, field.name, getattr(staying, field.name))
         self.evaluator.keep(left)
         context.rows = live[left]
-
-    def _leave(self) -> NoReturn:
-        if self.recorder is not None:
-            self.recorder.close()
-        raise Over
 
     def _retire(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
         nit, evaluated = c.k, c.point.f is not None

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.state import Point
+from .._evaluation.counter import Cost
 from .._evaluation.evaluator import Context
 
 DIRECTIONS = 3
@@ -16,37 +17,30 @@ DIRECTIONS = 3
 def check_gradient(context: Context, point: Point) -> None:
     """Raise ValueError where slopes along ∇f and random directions differ; f and ∇f at x0 are kept."""
     evaluator, backend, project, x = context.evaluator, context.backend, context.space.project, point.x
-    budget = context.counter.budget
-    value, cost = evaluator.cost_value, evaluator.cost_grad
-    values = (1 + 2 * DIRECTIONS) * value.evals + int(np.max(cost.evals))
-    gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
-    for name, limit, needed in (("evals", budget.evals, values), ("grads", budget.grads, gradients)):
-        if limit is not None and limit < needed:
-            raise ValueError(f"budget: {name}={limit} does not cover the {needed} that check_gradient needs")
+    value, values = evaluator.cost_value, 1 + 2 * DIRECTIONS
+    cost = Cost(values * value.evals, values * value.grads).plus(evaluator.cost_grad)
+    if not np.all(context.affords(cost)):
+        needed = f"{np.max(cost.evals)} values and {cost.grads} gradients"
+        raise ValueError(f"budget: check_gradient needs {needed}, got {context.counter.budget!r}")
     point.f = evaluator.value(x)
-    point.g = g = evaluator.grad(x)
-    point.known = True
-    size = backend.norm(g)
-    rng = np.random.default_rng([0, 0x57EE])
-    eps = float(backend.xp.finfo(x.dtype).eps)
-    h = eps ** (1 / 3) * np.maximum(backend.norm(x), 1.0)
-    directions = [g] + [backend.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1)]
-    for i, v in enumerate(directions):
+    point.g, point.known = evaluator.grad(x), True
+    g, eps, rng = point.g, context.eps, np.random.default_rng([0, 0x57EE])
+    size, h = backend.norm(g), eps ** (1 / 3) * np.maximum(backend.norm(x), 1.0)
+    for v in (g, *(backend.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1))):
         length = backend.norm(v)
-        unit = backend.times(1 / np.where(length > 0, length, 1.0), v)
-        front, back = project(x + backend.times(h, unit)), project(x - backend.times(h, unit))
+        way = backend.times(h / np.where(length > 0, length, 1.0), v)
+        front, back = project(x + way), project(x - way)
         ahead, behind = evaluator.value(front), evaluator.value(back)
-        slope = (ahead - behind) / (2 * h)
-        claimed = backend.dot(g, front - back) / (2 * h)
+        slope, claimed = (ahead - behind) / (2 * h), backend.dot(g, front - back) / (2 * h)
         noise = eps * np.maximum(abs(ahead), abs(behind)) / h
         off = abs(slope - claimed) > 1e3 * eps ** (1 / 2) * np.maximum(size, abs(slope)) + 10 * noise
-        if np.any(off):
-            wrong = i == 0 and np.all(slope[off] < 0 if np.ndim(off) else slope < 0)
-            why = "it has the wrong sign" if wrong else "it disagrees with differences of fun"
-            rows = f" (rows {np.flatnonzero(off).tolist()})" if np.ndim(off) else ""
+        if len(rows := np.flatnonzero(off)):
+            there, here = (float(np.atleast_1d(one)[rows[0]]) for one in (slope, claimed))
+            why = "has the wrong sign" if v is g and there < 0 else "disagrees with differences of fun"
+            which = "" if backend.size is None else f" (rows {rows.tolist()})"
             raise ValueError(
-                f"jac: {why} at x0{rows}: along one direction it gives a slope of "
-                f"{_first(claimed, off):.6g}, differences of fun give {_first(slope, off):.6g}"
+                f"jac: it {why} at x0{which}: along one direction it gives a slope of {here:.6g}, "
+                f"differences of fun give {there:.6g}"
             )
 
 
@@ -64,7 +58,3 @@ def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
             "(by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, or a NumPy call), or f is a "
             'step function; fix fun, or pass jac, such as "2-point"'
         )
-
-
-def _first(values: object, where: object) -> float:
-    return float(np.atleast_1d(np.asarray(values))[np.atleast_1d(np.asarray(where))][0])

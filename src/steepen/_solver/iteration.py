@@ -157,8 +157,7 @@ class Iteration:
             self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
         if self._counted:
             evaluator = self.evaluator
-            cost = evaluator.cost_value.plus(self.step.cost(evaluator))
-            poor = self.counter.over(cost, self.direction.cost(evaluator), c.active)
+            poor = self.counter.over(evaluator.cost_value, self.direction.cost(evaluator), c.active)
             self._end(c, poor if c.stalled is False else backend.select(c.stalled, RUNNING, poor))
         return c
 

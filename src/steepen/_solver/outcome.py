@@ -45,7 +45,7 @@ def result_of(loop: Loop, like: Any = None) -> Result:
         x=x, fun=f, jac=g, success=success, status=status, message=message, nit=nit,
         **{name: joined(f"counts.{name}") for name in ("nfev", "njev", "nhev", "nhvp")},
         best=Best(best_x, lowest, joined("best.k")),
-        hvp_source=direction.source(loop.evaluator) or loop.settings.step.source(loop.evaluator),
+        hvp_source=direction.source(loop.evaluator),
         trace=loop.recorder and loop.recorder.finish(nit, loop.undone),
         method=direction.name, seconds=loop.counter.seconds, learnt=learnt,
     )  # fmt: skip

@@ -77,5 +77,3 @@ class Settings:
     switch: Switch
     tolerances: Tolerances
     budget: Budget
-    follows: bool = False
-    """Whether the switch is the method's default, which may depend on the budget."""

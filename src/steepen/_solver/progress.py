@@ -16,14 +16,11 @@ from .eager import Loop
 @contextmanager
 def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], object] | None]:
     """Yield a watcher that draws the bar, or None if standard error is not a terminal."""
-    if not wanted:
+    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr) if wanted else None
+    if console is None or not console.is_terminal:
         yield None
         return
     rich = load("rich.progress", "progress=True", extra="cli")
-    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield None
-        return
     columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
     said = rich.TextColumn("{task.description}")
     limits = (budget.grads, "gradients"), (budget.iters, "iterations"), (budget.evals, "values")

@@ -15,16 +15,9 @@ from .._core.state import SolverState
 from .._core.trace import Trace
 
 COLUMNS = {
-    "f": "d",
-    "gnorm": "d",
-    "lam": "d",
-    "step": "d",
-    "nfev": "q",
-    "njev": "q",
-    "nhvp": "q",
-    "penalised": "?",
-    "guarded": "?",
-}
+    "f": "d", "gnorm": "d", "lam": "d", "step": "d",
+    "nfev": "q", "njev": "q", "nhvp": "q", "penalised": "?", "guarded": "?",
+}  # fmt: skip
 
 STEP = {"lam": np.nan, "step": np.nan, "penalised": False, "guarded": False}
 """The columns of the step taken from an iterate, and their values where none was."""
@@ -40,42 +33,37 @@ def entry(c: SolverState) -> tuple[Any, ...]:
 
 
 class Recorder:
-    """The trace of a run, or of a batch: rows that end during an iteration are joined with the others."""
+    """The trace of a run, or of a batch, in which rows may end one after another in an iteration."""
 
     def __init__(self, x: Array, backend: Backend, keep_x: bool):
         self._host, self._shape = backend.host, tuple(x.shape)
         self._dtype = self._host(x).dtype
         self._blocks: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
         self._entries: list[tuple[Any, ...]] = []
-        self._pieces: list[tuple[Rows, tuple[Any, ...], Array]] = []
         self._points = bytearray() if keep_x else None  # grows in place, and becomes an array without a copy
         self.length = 0
 
     def add(self, rows: Rows | None, c: SolverState) -> None:
         """Record an iterate of these rows (None: of all), and the step taken from it."""
         if rows is None:
-            self._append(entry(c), c.point.x)
-        else:
-            self._pieces.append((rows, entry(c), c.point.x))
-
-    def close(self) -> None:
-        """End an iteration: join the rows of a batch."""
-        if not self._pieces:
+            if self.length == c.k:  # else an interrupt came after the iterate was recorded
+                self._append(entry(c), c.point.x)
             return
-        (rows, entries, points), self._pieces = zip(*self._pieces, strict=True), []
-        kinds = zip(COLUMNS.values(), zip(*entries, strict=True), strict=True)
-        shape = self._shape[:-1]
-        whole = tuple(_joined(rows, parts, shape, np.nan if kind == "d" else 0) for kind, parts in kinds)
-        x = _joined(rows, map(self._host, points), self._shape, np.nan)
-        self._append(whole, x.astype(self._dtype, copy=False))
+        if self.length == c.k:  # rows that have ended before stay empty
+            empty = (np.full(self._shape[:-1], np.nan if kind == "d" else 0) for kind in COLUMNS.values())
+            self._append(tuple(empty), np.full(self._shape, np.nan, self._dtype))
+        for column, value in zip(self._entries[-1], entry(c), strict=True):
+            column[rows] = value
+        if self._points is not None:
+            self._iterates(self._points)[-1][rows] = self._host(c.point.x)
 
     def _append(self, values: tuple[Any, ...], x: Array) -> None:
+        if len(self._entries) == BLOCK:
+            self._stack()
         self.length += 1
         self._entries.append(values)
         if self._points is not None:
             self._points += self._host(x).tobytes()
-        if len(self._entries) == BLOCK:
-            self._stack()
 
     def _stack(self) -> None:
         entries, self._entries = self._entries, []
@@ -121,21 +109,10 @@ class Recorder:
         return Trace(k=np.arange(self.length), x=x, length=length, **columns)
 
 
-def _joined(rows: Iterable[Rows], parts: Iterable[Any], shape: tuple[int, ...], fill: float) -> NDArray[Any]:
-    """Return an array of all rows of a batch; those that ended before have no part, and are filled."""
-    whole = np.full(shape, fill)
-    for place, part in zip(rows, parts, strict=True):
-        whole[place] = part
-    return whole
-
-
 def _stacked(values: tuple[Any, ...], shape: tuple[int, ...], kind: str) -> NDArray[Any]:
     """Return a block of a column; plain numbers of a batch become a view that repeats them."""
     if not shape:
         return np.fromiter(values, kind, len(values))
     if not any(isinstance(value, np.ndarray) for value in values):
         return np.broadcast_to(np.array(values, kind)[:, None], (len(values), *shape))
-    stacked = np.empty((len(values), *shape), kind)
-    for i, value in enumerate(values):
-        stacked[i] = value
-    return stacked
+    return np.stack([np.broadcast_to(value, shape) for value in values]).astype(kind, copy=False)

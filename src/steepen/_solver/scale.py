@@ -16,7 +16,6 @@ from .._core.arrays import Array, device, is_numpy, namespace, to_numpy
 from .._core.backends import Backend
 from .._core.result import Best, Result
 from .._core.space import limits_of
-from .._core.state import State
 from .._tools.check import floats
 from .problem import Problem
 
@@ -25,12 +24,6 @@ def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.floa
     """Return the size of each variable, a power of two.
 
     "auto" is the width of its box, else the size of its start (the largest, in a batch), else 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scale_of("auto", np.array([5e6, 0.0, 0.0]), [(None, None), (0, 1e-9), (None, None)]).tolist()
-    [4194304.0, 9.313225746154785e-10, 1.0]
     """
     n = int(x.shape[-1])
     if isinstance(x_scale, str) and x_scale == "auto":
@@ -60,15 +53,16 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
         low, high = limits_of(bounds, len(scale))
         bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
     eps = None if p.differences.eps is None else p.differences.eps / scale
+    sizes = scale.tobytes()
     return replace(
-        p, fun=Scaled(p.fun, scale, "both" if p.jac is True else "value"), x=_times(p.x, 1 / scale),
-        bounds=bounds, jac=Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
-        hvp=p.hvp and Scaled(p.hvp, scale, "hvp"), hess=p.hess and Scaled(p.hess, scale, "hess"),
+        p, fun=Scaled(p.fun, sizes, "both" if p.jac is True else "value"), x=times(p.x, 1 / scale),
+        bounds=bounds, jac=Scaled(p.jac, sizes, "grad") if callable(p.jac) else p.jac,
+        hvp=p.hvp and Scaled(p.hvp, sizes, "hvp"), hess=p.hess and Scaled(p.hess, sizes, "hess"),
         differences=replace(p.differences, eps=eps), scale=scale,
     )  # fmt: skip
 
 
-def _times(v: Any, scale: NDArray[np.float64]) -> Any:
+def times(v: Any, scale: NDArray[np.float64]) -> Any:
     """Return a vector of any library times the scales."""
     if is_numpy(v):
         return v * (scale if v.dtype == np.complex128 else scale.astype(v.dtype, copy=False))
@@ -76,17 +70,19 @@ def _times(v: Any, scale: NDArray[np.float64]) -> Any:
     return v * xp.asarray(scale, dtype=v.dtype, device=device(v))
 
 
+@dataclass(frozen=True)
 class Scaled:
     """A function of x as one of z = x/s; two of the same function are equal, and compiled once."""
 
-    def __init__(self, function: Any, scale: NDArray[np.float64], kind: str):
-        self._function, self._scale, self._kind = function, scale, kind
+    function: Any
+    sizes: bytes  # s: unlike an array, it can be hashed
+    kind: str
 
     def __call__(self, z: Any, *more: Any) -> Any:
-        x, scale, kind = _times(z, self._scale), self._scale, self._kind
+        scale, kind = np.frombuffer(self.sizes), self.kind
         if kind == "hvp":
-            more = (_times(more[0], scale), *more[1:])
-        found = self._function(x, *more)
+            more = (times(more[0], scale), *more[1:])
+        found = self.function(times(z, scale), *more)
         if kind == "value":
             return found
         if kind == "hess":
@@ -96,21 +92,12 @@ class Scaled:
             return (both[0], _vector(both[1], scale)) if len(both) == 2 else cast(Any, found)
         return _vector(found, scale)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scaled) and self._known() == other._known()
-
-    def __hash__(self) -> int:
-        return hash(self._known())
-
-    def _known(self) -> tuple[Any, ...]:
-        return self._function, self._scale.tobytes(), self._kind
-
 
 def _vector(found: Any, scale: NDArray[np.float64]) -> Any:
     """Return a gradient with respect to z; a wrong shape is left for the evaluator to refuse."""
     found = found if hasattr(found, "dtype") else np.asarray(found)
     fits = found.shape[-1:] == scale.shape or (len(scale) == 1 and not found.shape)
-    return _times(found / 1, scale) if fits and "object" not in str(found.dtype) else found
+    return times(found / 1, scale) if fits and "object" not in str(found.dtype) else found
 
 
 def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
@@ -118,19 +105,13 @@ def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
     if hasattr(found, "shape") and not hasattr(found, "__array__") and hasattr(found, "dot"):  # SciPy's
         import scipy.sparse as sparse  # here, so that `import steepen` stays light
 
-        stretch: Any = cast(Any, sparse).diags_array(scale)
-        if not cast(Any, sparse).issparse(found):
-            stretch = cast(Any, sparse).linalg.aslinearoperator(stretch)
-        return stretch @ found @ stretch
+        operator: Any = cast(Any, sparse).linalg.aslinearoperator
+        stretch = operator(cast(Any, sparse).diags_array(scale))
+        return stretch @ operator(found) @ stretch
     found = found if hasattr(found, "dtype") else np.asarray(found)
     if found.shape[-2:] != 2 * scale.shape:
         return found
-    return _times(_times(found, scale).swapaxes(-1, -2), scale)  # it is symmetric
-
-
-def state_in_x(state: State, scale: NDArray[np.float64] | None) -> State:
-    """Return the State of a callback in x."""
-    return state if scale is None else replace(state, x=_times(state.x, scale))
+    return times(times(found, scale).swapaxes(-1, -2), scale)  # it is symmetric
 
 
 def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
@@ -139,10 +120,10 @@ def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
         return result
     best, trace, learnt = result.best, result.trace, vars(result)["_learnt"]
     if trace is not None and trace.x is not None:
-        trace = replace(trace, x=_times(trace.x, scale))
+        trace = replace(trace, x=times(trace.x, scale))
     return replace(
-        result, x=_times(result.x, scale), jac=_times(result.jac, 1 / scale), trace=trace,
-        best=Best(None if best.x is None else _times(best.x, scale), best.fun, best.k),
+        result, x=times(result.x, scale), jac=times(result.jac, 1 / scale), trace=trace,
+        best=Best(None if best.x is None else times(best.x, scale), best.fun, best.k),
         learnt=learnt and (_Stretched(learnt[0], scale), *learnt[1:]),
     )  # fmt: skip
 
@@ -156,4 +137,4 @@ class _Stretched:
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
         product = self.direction.inverse(backend, x, g, memory)
-        return lambda v: _times(product(_times(v, self.scale)), self.scale)
+        return lambda v: times(product(times(v, self.scale)), self.scale)

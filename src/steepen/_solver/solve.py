@@ -23,7 +23,7 @@ from .outcome import result_of
 from .problem import Placed, Problem, Settings
 from .progress import progress_bar
 from .recorder import Recorder
-from .scale import result_in_x, state_in_x
+from .scale import result_in_x, times
 
 
 def solve(
@@ -51,6 +51,8 @@ def solve(
             "x0": backend.host(x), "method": settings.direction, "step": settings.step,
             "switch": settings.switch, "trace": trace, "bounds": space.limits,
         }  # fmt: skip
+        if backend.size is not None:  # rows that have ended do not begin again
+            named["limits"] = (settings.budget.grads, settings.budget.evals, settings.tolerances)
         saver = Checkpoint(checkpoint, named)
     # the loop handles overflow itself; the user's functions keep the user's error state
     with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
@@ -68,7 +70,10 @@ def solve(
             with suppress(OSError):  # the user's error is the one to see
                 if saver is not None:
                     saver.write()
-            _attach(error, _told(loop, placed))
+            result_so_far = _told(loop, placed)
+            with suppress(AttributeError, TypeError):  # some exceptions take no attributes
+                error.partial_result = result_so_far  # pyright: ignore[reportAttributeAccessIssue]
+                error.add_note("steepen: the partial result is in the attribute `partial_result`")
             raise
     return _told(loop, placed)
 
@@ -79,15 +84,6 @@ def _told(loop: Loop, placed: Placed) -> Result:
 
 
 def _call_back(callback: Callable[[State], object], placed: Placed, state: State) -> object:
-    like = placed.like
-    state = state if like is None else replace(state, x=tensor(like, state.x))
-    return callback(state_in_x(state, placed.problem.scale))
-
-
-def _attach(error: Exception, partial: Result) -> None:
-    try:
-        error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
-    except (AttributeError, TypeError):  # some exceptions take no attributes
-        error.add_note("steepen: the partial result is lost, since this exception accepts no attributes")
-    else:
-        error.add_note("steepen: the partial result is in the attribute `partial_result`")
+    like, scale = placed.like, placed.problem.scale
+    x = state.x if like is None else tensor(like, state.x)
+    return callback(replace(state, x=x if scale is None else times(x, scale)))

@@ -74,7 +74,7 @@ def show(found: Any) -> None:
 
 
 def save_plots(table: Any, given: dict[str, Any], folder: Path) -> None:
-    """Save the plots that the table allows: maps, basins, profiles."""
+    """Save the plots that the table allows: maps and profiles."""
     fmin = {name: getattr(one, "fmin", None) for name, one in given["fun"].items()}
     for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
         numbers = [axis for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
@@ -83,7 +83,3 @@ def save_plots(table: Any, given: dict[str, Any], folder: Path) -> None:
     if any(name.startswith("f_") for name in table):
         known: Any = fmin if all(value is not None for value in fmin.values()) else None
         plot.save(plot.profiles(table, fmin=known), folder / "profiles.png")
-    for name in fmin if isinstance(given["starts"], dict) and given.get("points") else ():
-        part = table[table.function == name]
-        if part.groupby([s for s in SETTINGS if s in part], dropna=False, observed=True).ngroups <= 6:
-            plot.save(plot.basins(part), folder / f"basins-{name}.png")

@@ -125,10 +125,6 @@ class Direction:
         """Whether the direction has another proposal after a failed line search."""
         return type(self).restart is not Direction.restart
 
-    def rescale(self, context: Context, point: Point, rows: Mask, memory: Any) -> tuple[Any, Mask]:
-        """Restart these rows in a metric scaled by |x|; return for which rows that is possible."""
-        return memory, rows & False
-
     @property
     def escapes_saddles(self) -> bool:
         """Whether the direction can leave a start where ∇f vanishes."""

@@ -23,9 +23,7 @@ from .._core.arrays import Array, Mask, Scalar, Whole, device
 from .._core.backends import Backend
 from .._core.matrix import CURVATURE
 
-ASYMMETRY = (
-    0.03  # sᵢᵀy and yᵢᵀs may differ by this, in the scale of both pairs, if one quadratic explains them
-)
+ASYMMETRY = 0.03  # sᵢᵀy and yᵢᵀs of one quadratic differ by no more than this, in the scale of both pairs
 INDEPENDENT = 1e-4  # if less of sᵀy is left in the pair made conjugate to the others, these are dropped
 LONG = 30.0  # γ has LONG/(LONG + n) of the long ratio, and the rest of the short one, in logarithms
 
@@ -83,8 +81,9 @@ class Pairs(NamedTuple):
         """Return G itself."""
         k = backend.used(self.count, self.capacity)
         Y, U = self.Y[..., :k, :], self._folded(k)
-        rest = backend.identity(self.D) - backend.cross(Y, U)
-        return backend.cross(rest, self.diagonal(backend)[..., None] * rest) + backend.cross(U, U)
+        rest = backend.identity(self.D) - Y.swapaxes(-1, -2) @ U
+        plain = rest.swapaxes(-1, -2) @ (self.diagonal(backend)[..., None] * rest)
+        return plain + U.swapaxes(-1, -2) @ U
 
     def add(self, backend: Backend, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Add a pair, with sᵀy and ‖s‖, and return for which rows it was used.
@@ -183,15 +182,15 @@ class Pairs(NamedTuple):
         with_s, with_y = backend.dots(Y, s), backend.dots(S, y)
         apart = with_s - with_y
         agree = conjugate * (backend.times(1 / sy, apart * apart) <= ASYMMETRY**2)
+        if not backend.any(backend.some(agree > 0)):
+            return s, y, sy, agree
         c = 0.5 * agree * (with_s + with_y)
         s1, y1 = s - backend.mix(c, S), y - backend.mix(c, Y)
         rest, along, across = backend.inner((s1, y1), (s1, s1), (y1, y1))
         enough = (rest > INDEPENDENT * sy) & (
             rest > CURVATURE * backend.root(along, s1) * backend.root(across, y1)
         )
-        if not backend.all(
-            enough
-        ):  # if nothing is left of it, it is kept unchanged, and the others are dropped
+        if not backend.all(enough):  # then it is kept unchanged, and the others are dropped
             s1, y1 = backend.where(enough, s1, s), backend.where(enough, y1, y)
             rest = backend.select(enough, rest, sy)
             agree = backend.where(useful, backend.where(enough, agree, agree * 0), conjugate)

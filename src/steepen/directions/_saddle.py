@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.arrays import Array, Mask, Scalar, Whole, device
 from .._core.state import Point
 from .._evaluation.evaluator import Context
 
@@ -32,7 +32,9 @@ def way_down(context: Context, point: Point, still: Mask, zero: Whole) -> tuple[
     """Return a unit vector along which f decreases, and for which of the rows `still` there is one."""
     backend, x, g = context.backend, point.x, point.g
     v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
-    basis, T = backend.room(x, LOOKS), backend.table.zeros((*np.shape(zero), LOOKS, LOOKS))
+    shape = (*x.shape[:-1], LOOKS, x.shape[-1])
+    basis = backend.xp.zeros(shape, dtype=x.dtype, device=device(x))
+    T = backend.table.zeros((*np.shape(zero), LOOKS, LOOKS))
     start = _Lanczos(zero, v, basis, T, still & False, v, still)
     end = backend.repeat(partial(_look, context, x, g), start, LOOKS)
     v, found = backend.times(backend.select(backend.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found

@@ -30,17 +30,13 @@ from ._saddle import way_down
 MOST, FAST, ENOUGH = 200, 15_000, 25  # pairs: MOST; for large n as many as fit in FAST numbers, or ENOUGH
 PLACES, FEWEST = 10_000_000, 10  # for very large n: as many as fit in PLACES numbers, or FEWEST
 GROWTH = 10.0  # a step is at most this many times the longest one before it
-BOOST, BOLD = (
-    2.0,
-    1024.0,
-)  # at negative curvature the next step is BOOST times as long; after BOLD, BOLD times
+BOOST, BOLD = 2.0, 1024.0  # at negative curvature the next step is this many times as long; BOLD after BOLD
 FAINT = 0.01  # a first step that changes the slope by less gives no scale: the next is GROWTH times as long
 NOISE = 1e4  # the third-order term of y is used where sᵀy is more than this many roundings of f
 START, CAREFUL = 1.0, 1e-3  # the length of a trial along −∇f: after a reset, and after failed line searches
 SHORTEST, LONGEST = 0.1, 1.0  # the first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖)
 LEAST = 1e-3  # in the metric scaled by |x|, a variable that is 0 counts as this fraction of ‖x‖
 PART = 0.1  # in a first step a variable moves by no more than |xᵢ|, or this fraction of the largest |xᵢ|
-DOWNHILL = 50.0  # unless −∇fᵀp is more than this many roundings of ‖∇f‖‖p‖, the metric is reset
 
 
 class Learnt(NamedTuple):
@@ -65,15 +61,6 @@ class Learnt(NamedTuple):
     factor: Scalar  # of the equivalent CGD step: its length relative to the unit step, α and λ
     alpha: Scalar
     lam: Scalar
-
-
-class _Aim(NamedTuple):
-    p: Array
-    slope: Scalar
-    length: Scalar
-    past: Scalar  # the slope along p at the point before
-    lost: Mask  # where the metric has become useless and is reset
-    open: Mask
 
 
 @dataclass(frozen=True)
@@ -167,23 +154,11 @@ class CGDAuto(Direction):
     ) -> Proposal:
         """Return −G·∇f, longer at negative curvature, but at most GROWTH times the longest step so far."""
         backend, num, x, g = context.backend, context.backend.num, point.x, memory.g
-        _, size = context.space.descent(x, point.g, point.size)
-        least = DOWNHILL * context.eps * memory.scale * size
-
-        def aim(s: _Aim) -> _Aim:
-            again = backend.any(s.lost) and not backend.quick
-            pairs = self._restart(context, s.lost, START, memory).pairs if again else memory.pairs
-            p = self._downhill(context, pairs, x, g)
-            slope, square, past = backend.inner((g, p), (p, p), (memory.before, p))
-            length = backend.root(square, p, wild=True)
-            lost = backend.negate(slope < -least * length)  # then the metric has lost its meaning
-            return _Aim(p, slope, length, past, s.lost | lost, lost)
-
-        zero, every = memory.scale * 0.0, memory.scale > 0
-        start = _Aim(g, zero, zero, zero, every & False, every)
-        p, slope, length, past, lost, _ = backend.repeat(aim, start, 1 if backend.quick else 2)
-        if not backend.defers(lost) and backend.any(lost):
-            memory = self._restart(context, lost, START, memory)
+        space, pairs = context.space, memory.pairs
+        product, diagonal = pairs.products(backend, space.bounded), partial(pairs.diagonal, backend)
+        p = space.downhill(product, diagonal, x, g)
+        slope, square, past = backend.inner((g, p), (p, p), (memory.before, p))
+        length = backend.root(square, p, wild=True)
         alpha, shown = self._amount(backend, past, memory)
         room = backend.select(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / backend.select(length > 0, length, 1.0))
@@ -195,11 +170,6 @@ class CGDAuto(Direction):
             leaving = (k == 0) & (backend.norm(memory.way) > 0)
             p = backend.where(leaving, backend.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)
-
-    def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
-        """Return −G·∇f inside the box."""
-        backend, space = context.backend, context.space
-        return space.downhill(pairs.products(backend, space.bounded), partial(pairs.diagonal, backend), x, g)
 
     @staticmethod
     def _amount(backend: Backend, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
@@ -220,14 +190,14 @@ class CGDAuto(Direction):
         backend, tries = context.backend, memory.tries
         scaled = stuck & (tries == 0)
         if backend.any(scaled):
-            memory, scaled = self.rescale(context, point, scaled, memory)
+            memory, scaled = self._rescale(context, point, scaled, memory)
         careful = backend.and_not(stuck & (tries < 2), scaled)
         if backend.any(careful):
             memory = self._restart(context, careful, CAREFUL, memory)
         tries = backend.select(stuck, backend.select(scaled, 1, 2), tries)
         return memory._replace(tries=tries), scaled | careful
 
-    def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
+    def _rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """Restart with D = diag(xᵢ²), since the pairs may cover the stiff variables only."""
         backend, evaluator, x = context.backend, context.evaluator, point.x
         here = backend.times(memory.scale, point.g)

@@ -55,9 +55,8 @@ class _QuasiNewton(Direction):
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
         """Return −G·∇f."""
-        product, diagonal = (
-            partial(f, memory.matrix) for f in (context.backend.product, context.backend.diagonal)
-        )
+        backend, matrix = context.backend, memory.matrix
+        product, diagonal = partial(backend.product, matrix), partial(backend.diagonal, matrix)
         return Proposal(-context.space.solve(product, diagonal, point.x, point.g), 0.0, memory)
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:

@@ -13,10 +13,7 @@ import numpy as np
 from ..functions import Function
 
 _SAME = ("sin", "cos", "tan", "exp", "expm1", "log", "sqrt", "sign", "sinh", "cosh", "tanh")
-_NAMES = {
-    "arctan": "atan",
-    **{name: name for name in _SAME},
-}  # NumPy's functions, and their names in the page
+_NAMES = {name: name for name in _SAME} | {"arctan": "atan"}  # NumPy's functions, and the page's names
 
 
 def _text(operand: Any) -> str:
@@ -28,10 +25,11 @@ def _text(operand: Any) -> str:
 
 def _operator(mark: str) -> tuple[Callable[[Any, Any], Term], Callable[[Any, Any], Term]]:
     """Return an operator and its reflected form."""
-    return (
-        lambda a, b: Term(f"({_text(a)} {mark} {_text(b)})"),
-        lambda b, a: Term(f"({_text(a)} {mark} {_text(b)})"),
-    )
+
+    def join(a: Any, b: Any) -> Term:
+        return Term(f"({_text(a)} {mark} {_text(b)})")
+
+    return join, lambda b, a: join(a, b)
 
 
 class Term:

@@ -1,6 +1,6 @@
-"""The test functions of the SFU Virtual Library of Simulation Experiments, as a mapping.
+"""Test functions of the SFU Virtual Library of Simulation Experiments, as a mapping.
 
-The module itself maps names to `Function` objects, in the order of the library's groups.
+The module itself maps names to `Function` objects. All of them are defined in one or two variables.
 
 Examples
 --------
@@ -9,9 +9,9 @@ Examples
 >>> f.minima.round(4).tolist(), round(f.fmin, 4)
 ([[0.0898, -0.7127], [-0.0898, 0.7127]], -1.0316)
 >>> "levy" in st.functions, len(st.functions)
-(True, 50)
+(True, 23)
 >>> sorted(name for name in st.functions if st.functions[name].group == "plate-shaped")
-['booth', 'matyas', 'mccormick', 'power-sum', 'zakharov']
+['booth', 'matyas', 'zakharov']
 """
 
 import sys
@@ -21,16 +21,13 @@ from types import ModuleType
 from typing import Any, cast
 
 from .._tools.check import meant
-from . import _bowls_plates_valleys, _many_local_minima, _others  # noqa: F401  # pyright: ignore
+from . import _formulas  # noqa: F401  # pyright: ignore
 from ._function import CATALOGUE, Function
 from ._quadratic import paper_quadratic, quadratic
 
 __all__ = ["Function", "functions", "quadratic"]
 
-_GROUPS = ("many local minima", "bowl-shaped", "plate-shaped", "valley-shaped", "steep ridges/drops", "other")
-# CATALOGUE is filled by the three modules imported above
-_BY_NAME = {f.name: f for f in sorted(CATALOGUE.values(), key=lambda f: _GROUPS.index(f.group))}
-_BY_NAME["quadratic"] = paper_quadratic(10)
+_BY_NAME = {**CATALOGUE, "quadratic": paper_quadratic(10)}  # the formulas imported above filled it
 
 
 class _Catalogue(ModuleType, Mapping[str, Function]):

@@ -36,7 +36,7 @@ class Function:
         The dimension, and the usual search box: (low, high), or one (low, high) row per coordinate.
     minima, fmin : array_like, float
         The global minimisers inside the bounds, one per row (a number means equal coordinates), and the
-        value there. (For n > 2 the two Perm functions have further minimisers, which are not listed.)
+        value there.
     resize : callable, optional
         Returns the function in dimension n, if it is defined in other dimensions.
 
@@ -132,22 +132,20 @@ _MAKERS: dict[str, Callable[[int], Function]] = {}
 
 def entry(
     group: str, title: str, bounds: Sized, minima: Sized, fmin: float | Callable[[int], float] = 0.0, *,
-    n: int = 2, any_n: bool = False, least: int = 1, fold: int = 1, name: str | None = None,
+    n: int = 2, any_n: bool = False, least: int = 1,
 ) -> Callable[[Formula], Formula]:  # fmt: skip
-    """Register a formula in the catalogue, under its own name or another.
+    """Register a formula in the catalogue under its own name.
 
     Bounds, minima and fmin are as in `Function`, or functions of n. With `any_n` the function is defined in
-    all dimensions that are at least `least` and multiples of `fold`.
+    all dimensions from `least` on.
     """
 
     def enter(formula: Formula) -> Formula:
-        key = name or formula.__name__.replace("_", "-")
+        key = formula.__name__.replace("_", "-")
 
         def make(n: int) -> Function:
-            if n < least or n % fold:
-                raise ValueError(
-                    f"n: {key} needs {f'a multiple of {fold}' if fold > 1 else f'n >= {least}'}, got {n}"
-                )
+            if n < least:
+                raise ValueError(f"n: {key} needs n >= {least}, got {n}")
             given: dict[str, Any] = {"bounds": bounds, "minima": minima, "fmin": fmin}
             own: dict[str, Any] = {k: v(n) if callable(v) else v for k, v in given.items()}
             resize = partial(_resized, key) if any_n else None

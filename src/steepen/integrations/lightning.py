@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any, cast
 
 from .._tools.optional import load
@@ -28,13 +28,11 @@ __all__ = ["AscentCallback"]
 class AscentCallback(_Callback):
     """A callback for Lightning's Trainer, for a module whose optimizer is one of `steepen.torch`.
 
-    It runs the ascent step's pass with the module's own `training_step`, with the strategy and precision of
-    the Trainer; Lightning runs the other. `accumulate_grad_batches` and `gradient_clip_val` work as usual:
-    with `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch, with 1 both passes use
-    all of them; clipping applies to the final gradient. What `training_step` logs is logged once: at x with
-    an `ascent_fraction` of 1, at x + s with a smaller one. Other side effects, such as updates of the
-    module's own metrics, happen in both passes. In manual optimisation run `passes` yourself, with
-    `manual_backward`; the callback then only records the monitored loss.
+    It runs the ascent step's pass with the module's own `training_step`; Lightning runs the other. With
+    `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch of a step, and what
+    `training_step` logs is that at x + s; with 1 both passes use all of them, and it is that at x. Other
+    side effects, such as updates of metrics, happen in both passes. In manual optimisation run `passes`
+    yourself, with `manual_backward`; the callback then only records the monitored loss.
 
     Parameters
     ----------
@@ -54,10 +52,9 @@ class AscentCallback(_Callback):
     ...         return self.net(x).square().mean()
     ...     def configure_optimizers(self):
     ...         return SAM(torch.optim.SGD(self.parameters(), lr=0.1), self, rho=0.05, ascent_fraction=1 / 4)
-    >>> quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    >>> trainer = lightning.Trainer(
-    ...     max_epochs=1, accelerator="cpu", callbacks=[AscentCallback()], enable_checkpointing=False,
-    ...     **quiet)
+    >>> quiet = dict.fromkeys(["logger", "enable_progress_bar", "enable_model_summary"], False)
+    >>> quiet |= {"accelerator": "cpu", "enable_checkpointing": False}
+    >>> trainer = lightning.Trainer(max_epochs=1, callbacks=[AscentCallback()], **quiet)
     >>> trainer.fit(Module(), DataLoader(torch.ones(32, 2), batch_size=8))
     >>> trainer.optimizers[0].report().perturbed
     4
@@ -152,10 +149,9 @@ class AscentCallback(_Callback):
         """Run a forward and backward pass over a batch, as Lightning does."""
         opt: Any = trainer.optimizers[0]
         both = len(inspect.signature(module.training_step).parameters) > 1
-        self._ours = True
+        self._ours, module.log = True, lambda *_, **__: None  # pyright: ignore[reportUnknownLambdaType]
         try:
-            with _unlogged(module):
-                loss = trainer.strategy.training_step(*((batch, batch_idx) if both else (batch,)))
+            loss = trainer.strategy.training_step(*((batch, batch_idx) if both else (batch,)))
             if isinstance(loss, Mapping):
                 loss = cast(Mapping[str, Any], loss)["loss"]
             if loss is None:
@@ -163,31 +159,17 @@ class AscentCallback(_Callback):
             trainer.strategy.backward(loss / parts, opt)
         finally:
             self._ours = False
+            del module.log
         opt.record_loss(loss.detach() / self._count)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Restore the weights if the epoch ended within a step."""
-        self._leave(trainer)
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Restore the weights if an error ended a step."""
-        self._leave(trainer)
-
-    def _leave(self, trainer: Any) -> None:
+    def on_train_epoch_end(self, trainer: Any, *_: Any) -> None:
+        """Restore the weights if the epoch, or an error, ended within a step."""
         if self._micros:
             self._passes, self._micros = iter(()), []
             trainer.optimizers[0].restore()
 
+    on_exception = on_train_epoch_end
+
 
 def _scaler(trainer: Any) -> Any:
     return getattr(trainer.precision_plugin, "scaler", None)
-
-
-@contextmanager
-def _unlogged(module: Any) -> Iterator[None]:
-    """Disable `self.log`."""
-    module.log = lambda *_, **__: None  # pyright: ignore[reportUnknownLambdaType]
-    try:
-        yield
-    finally:
-        del module.log

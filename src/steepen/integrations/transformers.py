@@ -25,15 +25,11 @@ class AscentTrainer(_host.Trainer):
     Pass the optimizer in `optimizers=(opt, scheduler)`; all else is as in Trainer. For another trainer write
     `class MyTrainer(AscentTrainer, Seq2SeqTrainer): pass`.
 
-    With `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch of a step; with 1 both
-    passes use all of them. `max_grad_norm` clips the final gradient. For a `GapSAM` without validation data,
-    the loss of each evaluation during training is recorded. The logged loss is that at x with an
-    `ascent_fraction` of 1, and at x + s with a smaller one.
-
-    With accumulation the loss of a step is the mean over its micro-batches. Some models accept
-    `num_items_in_batch` but ignore it, and the Trainer's gradients are too large by their number. This is
-    detected at the first step, and the losses are divided (`loss_is_scaled_for_ga`, unless you have set it).
-    DeepSpeed is refused: its engine computes gradients and steps itself.
+    With `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch of a step, and the logged
+    loss is that at x + s; with 1 both passes use all of them, and it is that at x. For a `GapSAM` without
+    validation data, the loss of each evaluation during training is recorded. The loss of a step is the mean
+    over its micro-batches: losses of models that ignore `num_items_in_batch` are divided by their number
+    (`loss_is_scaled_for_ga`, unless you have set it). DeepSpeed is refused.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._call.arguments import direction_of, step_of
+from .._call.arguments import direction_of
 from .._call.keywords import run_settings
 from .._core.arrays import is_numpy
 from .._core.result import Best, Result
@@ -58,7 +58,7 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
         message=[Status(int(s)).message for s in status] if one is None else one.message,
         nit=scalars(found.nit), nfev=scalars(found.nfev), njev=scalars(found.njev), nhev=scalars(found.nhev),
         nhvp=scalars(found.nhvp), best=Best(found.best_x, scalars(found.best_fun), scalars(found.best_nit)),
-        hvp_source=direction.source(evaluator) or step_of(given["step"], direction).source(evaluator),
+        hvp_source=direction.source(evaluator),
         trace=None if found.trace is None else _unrolled(found.trace, x.ndim == 2),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip

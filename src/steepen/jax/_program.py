@@ -28,7 +28,7 @@ from .._evaluation.autodiff import inner_constants
 from .._solver.problem import Settings
 from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
-from ..schedules import Constant, Custom, L, Table
+from ..schedules import Constant, Custom, L
 from ..switches import After
 from ._jax import core, jax, jnp, ravel_pytree
 
@@ -48,7 +48,6 @@ SHORT, PAIRS = 16, 20
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
     L: ("start", "end"),
-    Table: ("values",),
     CGD: ("r",),
     After: ("b",),
     Tolerances: ("g", "f", "x", "rel"),
@@ -264,7 +263,7 @@ def _check_branches(name: str, schedule: Any) -> None:
     except ERRORS as error:
         raise TypeError(
             f"{name}: {schedule!r} cannot be traced{_line(error)}: it branches on k; use jax.numpy.where, "
-            "or schedules.Table"
+            "or index an array"
         ) from error
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .. import plot
 from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
@@ -32,6 +31,7 @@ from . import (
     theorem1,
     tuned,
 )
+from ._figures import narrow, save_once
 from ._items import WORDS, Item, Outcome, Report
 from .report import EXPLORER, NARROW, REPORT, page
 
@@ -158,17 +158,18 @@ def _versions() -> dict[str, str]:
 def _save(outcome: Outcome, folder: Path) -> None:
     """Write the pictures, tables and traces of an item."""
     for name, (figure, _) in outcome.pictures.items():
-        plot.save_once(figure, folder / f"figures/{name}.png")
+        save_once(figure, folder / f"figures/{name}.png")
         figure.set_layout_engine("none")  # the layout is computed
-        plot.save_once(figure, folder / f"figures/{name}.svg")
-        plot.narrow(figure)
-        plot.save_once(figure, folder / f"figures/{name}{NARROW}.svg")
+        save_once(figure, folder / f"figures/{name}.svg")
+        narrow(figure)
+        save_once(figure, folder / f"figures/{name}{NARROW}.svg")
     for name, table in outcome.tables.items():
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
         _write_text(folder / f"tables/{name}.csv", text.getvalue())
     for name, trace in outcome.traces.items():
-        trace.save(folder / f"traces/{name}.csv")
+        path = folder / f"traces/{name}.csv"
+        trace.to_pandas().to_csv(path, index=False)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _write_results(report: Report, versions: Mapping[str, str]) -> None:

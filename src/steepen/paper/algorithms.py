@@ -13,6 +13,7 @@ from .._core.result import Result
 from ..budget import Budget
 from ..functions import functions
 from . import listings
+from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, minimize, path, trace
 from .experiments import EXPERIMENTS, T
@@ -83,7 +84,7 @@ def _draw(made: Result, listed: Floats) -> Any:
     stopped = ours[:-1][guarded[: len(ours) - 1]]
     axes.plot(*stopped.T, "^", color="black", ms=5, lw=0, label="the guard steps in", zorder=6)
     axes.set_title(f"Levy, n = 2: λ = {LAM:g}, α = {STEP:g}", fontsize="medium")
-    plot.legend_above(axes.figure)
+    legend_above(axes.figure)
     return axes.figure
 
 

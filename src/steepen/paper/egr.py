@@ -53,7 +53,7 @@ class Penalised:
     def grad(self, x: ArrayLike) -> Floats:
         """Return ∇f + 2λH∇f."""
         slope = self.f.grad(x)
-        return theory.penalised_gradient(slope, self.f.hvp(x, slope), self.lam)
+        return slope + 2 * self.lam * self.f.hvp(x, slope)
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
@@ -156,9 +156,9 @@ def descend(f: Function, x0: ArrayLike, way: Way, *, lam: float, step: float, it
 def kind(f: Function, x: ArrayLike, lam: float) -> str:
     """Return "minimum", "maximum", "saddle" or "degenerate" of f, "artificial" (Lemma 1), or "unsettled"."""
     found = theory.classify(x, f.grad, f.hvp, lam, tol=SETTLED, gtol=SETTLED)
-    if found is theory.Stationarity.STATIONARY:
-        return theory.nature(f.hess(x)).name.lower()
-    return "artificial" if found is theory.Stationarity.ARTIFICIAL else "unsettled"
+    if found == "stationary":
+        return theory.nature(f.hess(x))
+    return "artificial" if found == "artificial" else "unsettled"
 
 
 class Stationary(NamedTuple):
@@ -195,8 +195,7 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
     roots = [cast(float, brentq(slope, x[i], x[i + 1], xtol=1e-13)) for i in crossings]
     for root in [*roots, *x[signs == 0].tolist()]:
         t = float(bend(root))
-        natures = theory.nature(t), theory.nature(t, lam)
-        found.append(Stationary(root, t, *(nature.name.lower() for nature in natures)))
+        found.append(Stationary(root, t, theory.nature(t), theory.nature(t, lam)))
     for root in theory.artificial_points(slope, bend, lam, interval):
         left, right = Penalised(f, lam).grad([[root - 1e-5], [root + 1e-5]])[:, 0]
         to_g = "minimum" if left < right else "maximum"

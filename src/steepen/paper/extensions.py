@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import plot
 from .._core.result import Result
 from .._sweep.sweep import draw
 from ..budget import Budget
@@ -16,6 +15,7 @@ from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
+from ._figures import legend_above, say_start
 from ._items import Outcome, Table, claim, outcome, readable
 from ._runs import Floats, in_the_plane, minimize, path, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
@@ -144,8 +144,8 @@ def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
             axes.set_ylim(bottom=0.5 * floor)
         else:  # on Griewank all stay near the start
             axes.set_yscale("linear")
-            plot.say_start(axes)
-    plot.legend_above(figure)
+            say_start(axes)
+    legend_above(figure)
     return figure
 
 

@@ -12,6 +12,7 @@ from .. import plot
 from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
+from ._figures import legend_above, say_start
 from ._items import Claim, Outcome, Table, claim, outcome
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
@@ -182,7 +183,7 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
         off = int(spent[1:][np.diff(spent) == 2].max())
         axes.axvline(off, color="0.3", ls=":", lw=1.2, label="penalty off")
         if scale == "linear" and axes.get_ylim()[0] > 0:
-            plot.say_start(axes)
+            say_start(axes)
     figure.supylabel(f"f − f*{', log scale' * (scale == 'log')}", fontsize="medium")
-    plot.legend_above(figure)
+    legend_above(figure)
     return figure

@@ -13,6 +13,7 @@ from .. import plot
 from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, functions
+from ._figures import legend_above
 from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import Floats, minimize, trace
 from .experiments import T
@@ -152,7 +153,7 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
         if name in _TICKS:
             axes.set_yticks(_TICKS[name], labels=[f"{tick:g}" for tick in _TICKS[name]])
             axes.minorticks_off()
-    plot.legend_above(figure)
+    legend_above(figure)
     return figure
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.result import Result
 from ..functions import functions
+from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
@@ -83,9 +84,7 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
     kinds = [
         theory.classify([p.x], _LEVY.grad, _LEVY.hvp, LAM, gtol=1e-8 * (1 + abs(p.curvature))) for p in points
     ]
-    own, artificial = (
-        kinds.count(kind) for kind in (theory.Stationarity.STATIONARY, theory.Stationarity.ARTIFICIAL)
-    )
+    own, artificial = kinds.count("stationary"), kinds.count("artificial")
     maxima = [p.x for p in points if p.to_f == "maximum"]
     turned, expected = (
         [sum(test(x, lam) for x in maxima) for lam in LAMS] for test in (_is_low, _is_minimum)
@@ -108,7 +107,7 @@ def _is_low(x: float, lam: float) -> bool:
 
 def _is_minimum(x: float, lam: float) -> bool:
     """Return whether, by the curvature of f, the stationary point x is a minimum of g."""
-    return theory.nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
+    return theory.nature(_LEVY.hess([x]), lam) == "minimum"
 
 
 def _kind(x: Floats, lam: float = PIT_LAM) -> str:
@@ -236,5 +235,5 @@ def _draw_levy(points: list[Stationary]) -> Any:
     axes.text(POINT + 0.04, 0.99, f"x = {readable(POINT)}", transform=above, va="top", color="0.3")
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
     axes.set_ylim(0, 46)
-    plot.legend_above(axes.figure)
+    legend_above(axes.figure)
     return axes.figure

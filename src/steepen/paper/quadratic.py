@@ -11,6 +11,7 @@ from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
 from ..functions import Function
+from ._figures import legend_above, say_start
 from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace, turned_quadratic
 
@@ -122,6 +123,6 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
     for ax in (left, right):
         ax.set(xlabel="λ", ylabel="‖eₖ₊₁‖ / ‖eₖ‖")
         plot.tidy(ax)
-        plot.say_start(ax)
-    plot.legend_above(figure)
+        say_start(ax)
+    legend_above(figure)
     return figure

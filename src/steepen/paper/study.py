@@ -1,6 +1,6 @@
 """The study behind the item `tuned`: its starts and runs, and its stored tables.
 
-`python benchmarks/tuned.py` tunes and judges the methods, and writes the three tables that are read here.
+`python -m benchmarks.tuned` tunes and judges the methods, and writes the three tables that are read here.
 """
 
 from __future__ import annotations
@@ -140,13 +140,14 @@ class Result(NamedTuple):
 
     @property
     def why(self) -> Why:
-        """The properties of the landscape."""
+        """The title of the function, and the properties of its landscape."""
         return reasons()[self.function, self.n]
 
 
 class Why(NamedTuple):
-    """Properties of a landscape, as `why` in benchmarks/tuned.py defines them."""
+    """A function's title, and properties of its landscape, as `why` in benchmarks/tuned.py defines them."""
 
+    title: str
     condition: float
     down: float
     spread: float
@@ -183,7 +184,7 @@ def settings() -> dict[tuple[str, int, int, str], Setting]:
 @cache
 def reasons() -> dict[tuple[str, int], Why]:
     """Return the stored reasons by function and dimension."""
-    return {(row[0], int(row[1])): Why(*map(float, row[2:])) for row in _rows("why")}
+    return {(row[0], int(row[1])): Why(row[2], *map(float, row[3:])) for row in _rows("why")}
 
 
 def of(plain: str, penalised: str, grads: int) -> list[Result]:

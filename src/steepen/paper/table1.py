@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import plot
 from .._core.trace import Trace
+from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
@@ -88,7 +89,7 @@ def _draw(first: dict[str, list[float]]) -> Any:
     axes.set(xlabel="f lowered by the first step, %", xlim=(-4, 104))
     axes.invert_yaxis()
     plot.tidy(axes)
-    plot.legend_above(axes.figure)
+    legend_above(axes.figure)
     return axes.figure
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import plot, theory
 from .._core.trace import Trace
 from ..budget import Budget
+from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome
 from ._runs import Floats, minimize, trace, turned_quadratic
 from .listings import theorem1
@@ -59,7 +60,7 @@ class Problem:
 
     def bound(self, made: Trace, lam: float) -> Floats:
         """Return Theorem 1's bound on it."""
-        return np.asarray(theory.bound(made.k, self.L, self.mu, lam, float(made.f[0]) - self.fmin))
+        return (made.f[0] - self.fmin) * theory.linear_rate(self.L, self.mu, lam) ** made.k
 
 
 def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
@@ -183,8 +184,8 @@ def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, T
     goal = SMALL * float(np.linalg.norm(problem.grad(problem.start)))
     for product in TWICE_LAM_L:
         lam = product / (2.0 * problem.L)
-        step = theory.safe_step(problem.L, lam)
-        made = traces[problem.named(product)] = problem.run(lam, float(step))
+        step = float(theory.safe_step(problem.L, lam))
+        made = traces[problem.named(product)] = problem.run(lam, step)
         gap, limit = problem.gap(made), problem.bound(made, lam)
         closest = max(closest, float((gap[1:] / limit[1:]).max()))
         seen = gap[gap > _FLOOR * gap[0]]
@@ -192,12 +193,12 @@ def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, T
         worst = float((seen[1:] / seen[:-1]).max())
         rows.append((problem.title, problem.L, problem.mu, lam, step, rate, worst))
         for share in SHARES:
-            inside = problem.run(lam, share * float(theory.safe_interval(problem.L, lam)[1]))
+            inside = problem.run(lam, share * 2 * step)
             # a rise within the rounding of f does not count
             rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
             highest_rise = max(highest_rise, float(rise.max()))
             guards += int(inside.guarded.sum())
-        settled = problem.run(lam, float(step), MOST, gtol=goal)
+        settled = problem.run(lam, step, MOST, gtol=goal)
         last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
     says = partial(_claim, problem=problem.short)
     return [
@@ -213,15 +214,15 @@ def _as_printed() -> Claim:
     for L in (0.3, 1.0, 20.0):
         for lam in (0.0, 0.02, 0.5, 3.0):
             mu = 0.4 * L
-            ours = (theory.safe_interval(L, lam)[1], theory.safe_step(L, lam), theory.linear_rate(L, mu, lam))
-            ratios = np.array(ours, dtype=float) / theorem1(L, mu, lam)
+            step = float(theory.safe_step(L, lam))
+            ratios = np.array([2 * step, step, theory.linear_rate(L, mu, lam)]) / theorem1(L, mu, lam)
             apart = max(apart, float(np.abs(ratios - 1).max()))
     return _claim("as-printed", apart <= 1e-12, apart=apart)
 
 
 def _sharp(problem: Problem) -> Claim:
     """Run GD on a quadratic just inside and just outside the interval, along its steepest direction."""
-    end = float(theory.safe_interval(problem.L, 0.0)[1])
+    end = 2 * float(theory.safe_step(problem.L, 0.0))
     H = np.stack([problem.hvp(problem.start, e) for e in np.eye(len(problem.start))])
     lowest = cast(Floats, problem.start - np.linalg.solve(H, problem.grad(problem.start)))
     steepest = replace(problem, start=lowest + np.linalg.eigh(H)[1][:, -1])
@@ -247,5 +248,5 @@ def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
         ax.title.set_fontsize("medium")
         plot.tidy(ax)
     figure.supylabel("f − f*, log scale", fontsize="medium")
-    plot.legend_above(figure)
+    legend_above(figure)
     return figure

@@ -30,7 +30,7 @@ def run() -> Outcome:
         tables={
             "tuned": _summary(),
             "tuned-functions": [
-                (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
+                (row.why.title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
                  row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
                 for row in study.results()
                 if row.plain == "gd" and row.penalised.startswith("cgd-fd")
@@ -86,7 +86,7 @@ def _reasons() -> list[tuple[Any, ...]]:
         return gd.step, cgd.step, cgd.lam
 
     return [
-        (functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
+        (why.title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
          net[name, n], *chosen(name, n))
         for (name, n), why in study.reasons().items()
     ]  # fmt: skip
@@ -108,19 +108,20 @@ def _values() -> dict[str, Any]:
     )
     tuned = [settings()[row.function, row.n, SHOWN, "cgd-fd"] for row in helped]
     either = {(row.function, row.n) for row in (*helped, *negative) if row.verdict > 0}
+    titles = {name: why.title for (name, _), why in study.reasons().items()}
     best = [why.best_negative for why in study.reasons().values() if np.isfinite(why.best_negative)]
 
     def winning(rows: Iterable[Result]) -> str:
         """Name the functions won, the clearest first, with the dimension if it is 10 or more."""
         chosen = sorted((row for row in rows if row.verdict == 1), key=lambda row: -abs(row.net))
-        titles = [functions[row.function].title + (f" ({row.n})" if row.n >= 10 else "") for row in chosen]
-        return ", ".join(titles) or "none"
+        named = [row.why.title + (f" ({row.n})" if row.n >= 10 else "") for row in chosen]
+        return ", ".join(named) or "none"
 
     return {
         "shown": SHOWN, "budgets": _listed(BUDGETS), "trials": sum(study.STAGES), "stages": study.STAGES,
         "tuning": study.TUNING, "half": study.TUNING // 2, "judged": JUDGED, "digits": -np.log10(study.LEVEL),
-        "boxed": ", ".join(functions[name].title for name in study.BOXED),
-        "maps": _listed(functions[name].title for name in MAPS),
+        "boxed": ", ".join(titles[name] for name in study.BOXED),
+        "maps": _listed(titles[name] for name in MAPS),
         "total": len(helped), "few": len(few), "many": len(helped) - len(few), "pale": counted(few)[2],
         "ahead": ahead, "behind": behind, "two": len(of(*pairs["two"], SHOWN)),
         "wins": winning(helped), "negative_wins": winning(negative), "neither": len(helped) - len(either),
@@ -188,7 +189,7 @@ def bars() -> Any:
         axes.barh(y, row.won / JUDGED, color=plot.COLOURS["cgd-fd"], **style)
         axes.barh(y, -row.lost / JUDGED, color=plot.COLOURS["gd"], **style)
     axes.axvline(0, color="black", lw=0.8)
-    axes.set_yticks(range(len(rows)), [functions[row.function].title for row in rows], fontsize="small")
+    axes.set_yticks(range(len(rows)), [row.why.title for row in rows], fontsize="small")
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_xlim(-1, 1)
     axes.set_xticks([-1, -0.5, 0, 0.5, 1], ["100 %", "50 %", "0", "50 %", "100 %"])

@@ -1,4 +1,4 @@
-"""Plots of runs (convergence, 1-D landscapes, 2-D trajectories) and of sweeps (maps, basins, profiles).
+"""Plots of runs (convergence, 1-D landscapes, 2-D trajectories) and of sweeps (maps, profiles).
 
 matplotlib is imported by the first plot. Figures are created without pyplot: no display is needed, and no
 figure has to be closed.
@@ -18,19 +18,14 @@ from __future__ import annotations
 
 from ._canvas import COLOURS
 from ._canvas import blank as blank
-from ._canvas import legend_above as legend_above
-from ._canvas import narrow as narrow
-from ._canvas import say_start as say_start
 from ._canvas import tidy as tidy
 from ._files import SUFFIXES, save
-from ._files import save_once as save_once
 from ._runs import convergence, landscape, overview, trajectories
-from ._sweeps import basins, profiles, settings_map
+from ._sweeps import profiles, settings_map
 
 __all__ = [
     "COLOURS",
     "SUFFIXES",
-    "basins",
     "convergence",
     "landscape",
     "overview",

@@ -20,8 +20,6 @@ COLOURS: Mapping[str, str] = {
 }
 """The colour of each method, the same in every plot; safe for colour-blind readers."""
 
-_PHONE = 4.4  # inches, so that the letters are as large as the text around the figure
-
 
 def blank(width: float, height: float = 4) -> Any:
     """Return an empty figure of this width and height in inches."""
@@ -51,58 +49,6 @@ def tidy(canvas: Any, grid: bool = True) -> None:
         canvas.grid(color="0.9", lw=0.6)
         canvas.set_axisbelow(True)
     canvas.spines[["top", "right"]].set_visible(False)
-
-
-def narrow(figure: Any) -> None:
-    """Rearrange a figure in place for a phone screen, with its panels in one or two columns.
-
-    Examples
-    --------
-    >>> figure = blank(10)
-    >>> _ = figure.subplots(1, 3)
-    >>> narrow(figure)
-    >>> [axes.get_subplotspec().rowspan.start for axes in figure.axes], float(figure.get_figwidth())
-    ([0, 1, 2], 4.4)
-    """
-    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
-    columns = 2 if len(panels) > 3 else 1
-    rows = max(1, -(-len(panels) // columns))
-    grid = figure.add_gridspec(rows, columns)
-    for i, axes in enumerate(panels):
-        axes.set_subplotspec(grid[divmod(i, columns)])
-        if columns > 1:
-            axes.title.set_fontsize("small")
-    if figure.legends:
-        figure.legends[0].remove()
-        legend_above(figure, columns=2)
-    if panels:
-        figure.set_layout_engine("constrained")
-    tall = figure.get_figheight() if len(panels) == 1 and figure.get_figheight() > 5 else 0
-    figure.set_size_inches(_PHONE, max(tall, rows * (3.3 if columns == 1 else 2.3)))
-
-
-def legend_above(figure: Any, columns: int = 4) -> None:
-    """Put the legend of the first panel above all panels, where it covers no curve."""
-    for axes in figure.axes:
-        if axes.get_legend() is not None:
-            axes.get_legend().remove()
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
-
-
-def say_start(axes: Any) -> None:
-    """Add to the label of the y-axis where the axis starts.
-
-    Examples
-    --------
-    >>> axes = blank(4).subplots()
-    >>> _ = axes.set(ylim=(0.97, 1.0), ylabel="rate")
-    >>> say_start(axes)
-    >>> axes.get_ylabel()
-    'rate (axis starts at 0.97)'
-    """
-    start = f"axis starts at {axes.get_ylim()[0]:.4g}".replace("-", "−")
-    axes.set_ylabel(f"{axes.get_ylabel()} ({start})" if axes.get_ylabel() else start)
 
 
 def _powers(ticker: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".pdf")
 """The file types that `save` writes."""
-
-_DPI = 150
-_DATES: Mapping[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # none, for equal bytes
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
@@ -32,30 +28,6 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     ...     pathlib.Path(folder, "levy.png").read_bytes()[1:4]
     b'PNG'
     """
-    target, suffix = _target(path)
-    how = {"format": suffix[1:], "dpi": _DPI, "metadata": _DATES.get(suffix)}
-    draw = cast(Any, figure).savefig
-    with load("matplotlib", "plotting", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
-        write_whole(target, lambda file: draw(file, **how))
-
-
-def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as `save` does, with text kept as text in SVG, but render it once instead of twice.
-
-    The figure keeps a canvas of this format: use it only for figures that are not shown elsewhere.
-    """
-    target, suffix = _target(path)
-    backend = f"matplotlib.backends.backend_{'agg' if suffix == '.png' else suffix[1:]}"
-    canvas = load(backend, "plotting", extra="plot").FigureCanvas(figure)
-    draw = getattr(canvas, f"print_{suffix[1:]}")
-    letters = {"svg.hashsalt": "steepen", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
-    figure.set_dpi(_DPI)
-    with load("matplotlib", "plotting", extra="plot").rc_context(letters):  # as text: half the size
-        write_whole(target, lambda file: draw(file, metadata=_DATES.get(suffix)))
-
-
-def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """Return the path and its suffix, or raise an error if no figure can be written there."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in SUFFIXES:
@@ -64,4 +36,8 @@ def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
         raise FileNotFoundError(
             f"path: folder {str(target.parent)!r} does not exist; cannot write {target.name!r}"
         )
-    return target, suffix
+    dates: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # none, for equal bytes
+    how = {"format": suffix[1:], "dpi": 150, "metadata": dates.get(suffix)}
+    draw = cast(Any, figure).savefig
+    with load("matplotlib", "plotting", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
+        write_whole(target, lambda file: draw(file, **how))

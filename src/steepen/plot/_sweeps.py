@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .._tools.check import number
 from .._tools.optional import load
-from ..theory import safe_interval
-from ._canvas import COLOURS, blank, canvas_of, finish, tidy
+from ..theory import safe_step
+from ._canvas import COLOURS, canvas_of, finish, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,6 @@ Frame: TypeAlias = Any
 
 SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory")
 _OVER = ("NONFINITE_VALUE", "NONFINITE_GRADIENT", "UNBOUNDED", "DIVERGED")
-_INK, _HATCH = "0.35", "////"
 
 
 def settings_map(
@@ -31,8 +30,8 @@ def settings_map(
 ) -> Figure:
     """Plot the median final f over the starts for every pair of λ and α of one function and one method.
 
-    Pairs for which at least half of the runs diverge (overflow, or end above their start) are hatched.
-    Settings that form no grid are drawn as dots, or as crosses if they diverge. The ring is the best pair.
+    Pairs for which at least half of the runs diverge (overflow, or end above their start) are hatched. The
+    ring is the best pair.
 
     Parameters
     ----------
@@ -68,25 +67,25 @@ def settings_map(
         z = np.maximum(z, float(known[known > 0].min()))
         look["norm"] = load("matplotlib.colors", "plotting", extra="plot").LogNorm()
     lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
+    if len(grid) != len(lam) * len(step):
+        raise ValueError("table: expected a full grid, every λ with every α")
     x, y = _edges(lam), _edges(step)
+    cell = np.full((len(step), len(lam)), np.nan)
+    cell[np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)] = z
+    mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(cell), rasterized=True, **look)
     handles: list[Any] = []
-    if len(grid) == len(lam) * len(step):
-        cell = np.full((len(step), len(lam)), np.nan)
-        cell[np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)] = z
-        mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(cell), rasterized=True, **look)
-        if over.any():
-            canvas.add_patch(_hatched(canvas))  # under the cells, of which these are empty
-            handles.append(_square("white", "diverges", _HATCH))
-    else:
-        mesh = canvas.scatter(grid.lam, grid.step, c=z, s=28, edgecolors=_INK, linewidths=0.4, **look)
-        if over.any():
-            handles += canvas.plot(grid.lam[over], grid.step[over], "x", color=_INK, label="diverges")
+    if over.any():
+        patches = load("matplotlib.patches", "plotting", extra="plot")
+        look = {"fc": "white", "ec": "0.5", "hatch": "////", "lw": 0}
+        under = {"transform": canvas.transAxes, "zorder": -1}  # the cells, of which these are empty
+        canvas.add_patch(patches.Rectangle((0, 0), 1, 1, **under, **look))
+        handles.append(patches.Patch(label="diverges", **look))
     canvas.figure.colorbar(mesh, ax=canvas, label="median of f" if fmin is None else "median of f − f*")
     if L is not None:
         number("L", L, "a positive number", above=0)
         low, high = max(float(x[0]), 0.0), float(x[-1])
         ends = np.geomspace(low, high, 200) if low > 0 else np.linspace(low, high, 200)
-        top = np.asarray(safe_interval(L, ends)[1])
+        top = 2 * np.asarray(safe_step(L, ends))
         canvas.plot(ends, top, color="white", lw=4)
         handles += canvas.plot(ends, top, color="black", lw=1.8, ls="--", label="safe by Theorem 1, below")
     if known.size:
@@ -104,62 +103,6 @@ def settings_map(
     # below the axes, where it hides no cell
     canvas.legend(handles=handles, ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return canvas.figure
-
-
-def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
-    """Plot basins of attraction: one panel per setting, one pixel per start, one shade per group of ends.
-
-    `table` is a result of `sweep` with `points=True`, one function of two variables, and starts on a grid.
-    End points are binned in squares `radius` times as wide as the box of the starts; adjacent squares form a
-    group. The `most` largest groups are shown, the lowest darkest; runs that diverge or end elsewhere are
-    hatched. The titles say how many runs end in the lowest group.
-
-    Examples
-    --------
-    >>> import numpy as np, steepen as st
-    >>> f = st.functions["branin"]
-    >>> x, y = np.meshgrid(*(np.linspace(*side, 30) for side in f.bounds))
-    >>> starts = np.stack([x.ravel(), y.ravel()], axis=1)
-    >>> table = st.sweep(f, starts, method=["gd", "cgd-fd"], step=0.01, lam=0.02, points=True,
-    ...                  budget=st.Budget(grads=60))
-    >>> [axes.get_title().split(":")[0] for axes in basins(table).axes]
-    ['gd, step 0.01', 'cgd-fd, step 0.01, lam 0.02']
-    """
-    number("radius", radius, "a fraction of the box, above 0 and below 1", above=0, below=1)
-    _one_of_each(table, ("function",))
-    if "x1" not in table or "x2" in table:
-        raise ValueError("table: expected end points in two variables; run the sweep with points=True")
-    table = table.reset_index(drop=True)
-    first, second = np.sort(table.start0.unique()), np.sort(table.start1.unique())
-    columns = [name for name in SETTINGS if name in table]
-    groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
-    if any(len(part) != len(first) * len(second) for _, part in groups):
-        raise ValueError("table: expected starts on a full grid, every x with every y")
-    which, places, lows = _ends(table, radius, most)
-    fall = float((table.f0 - min(lows, default=0.0)).median())
-    lowest = [i for i, low in enumerate(lows) if low - lows[0] <= 1e-3 * fall]
-    figure = blank(4.2 * len(groups) + 0.4, 4.6)
-    panels = figure.subplots(1, len(groups), squeeze=False)[0]
-    cm = load("matplotlib", "plotting", extra="plot").colormaps["cividis"]
-    shades = cm(np.linspace(0.05, 0.95, max(len(places), 2)))
-    box = (first[0], first[-1], second[0], second[-1])
-    for canvas, (_, part) in zip(panels, groups, strict=True):
-        own = which[part.index]
-        image = np.full((len(second), len(first)), -1)
-        image[np.searchsorted(second, part.start1), np.searchsorted(first, part.start0)] = own
-        pixels = shades[np.maximum(image, 0)]
-        pixels[image < 0, 3] = 0.0  # the hatching shows through
-        canvas.imshow(pixels, origin="lower", extent=box, aspect="auto", interpolation="nearest")
-        canvas.add_patch(_hatched(canvas))
-        canvas.plot(*places.T, lw=0, marker="*", ms=13, color="white", mec="black")
-        canvas.set(xlabel="x₁", ylabel="x₂", xlim=box[:2], ylim=box[2:])
-        share = np.mean(np.isin(own, lowest))
-        canvas.set_title(f"{_said(part.iloc[0], columns)}: {share:.0%} lowest", fontsize="medium")
-        tidy(canvas, grid=False)
-    handles = [_square(shade, f"f = {low:.4g}") for shade, low in zip(shades, lows, strict=False)]
-    handles.append(_square("white", "elsewhere", _HATCH))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
-    return figure
 
 
 def profiles(
@@ -241,45 +184,3 @@ def _edges(values: Floats) -> Floats:
     inner = (at[1:] + at[:-1]) / 2
     ends = np.concatenate([[2 * at[0] - inner[0]], inner, [2 * at[-1] - inner[-1]]])
     return np.exp(ends) if logs else ends
-
-
-def _ends(table: Any, radius: float, most: int) -> tuple[NDArray[np.int64], Floats, list[float]]:
-    """Return the group of each end point (−1 for none), and the lowest point of each with its f, in order."""
-    label = load("scipy.ndimage", "plotting", extra="plot").label
-    x, f = table[["x0", "x1"]].to_numpy(), table.f.to_numpy()
-    starts = table[["start0", "start1"]].to_numpy()
-    low, width = starts.min(axis=0), np.maximum(np.ptp(starts, axis=0), 1e-300)
-    side, half = int(np.ceil(2 / radius)), int(np.ceil(0.5 / radius))  # half a box more on every side
-    with np.errstate(all="ignore"):
-        square = np.floor((x - low) / (radius * width)) + half
-    fine = ~diverged(table) & (square >= 0).all(axis=1) & (square < side).all(axis=1)
-    at = tuple(square[fine].astype(int).T)
-    counts = np.zeros((side, side), int)
-    np.add.at(counts, at, 1)
-    groups, _ = label(counts > max(1, fine.sum() // 5000), structure=np.ones((3, 3)))
-    which = np.full(len(table), -1)
-    which[fine] = groups[at] - 1
-    sizes = np.bincount(which[which >= 0])
-    large = np.argsort(-sizes, kind="stable")[:most]
-    best = {int(g): int(np.flatnonzero(which == g)[np.argmin(f[which == g])]) for g in large if sizes[g]}
-    order = sorted(best, key=lambda g: f[best[g]])
-    renamed = np.full(len(sizes) + 1, -1)
-    renamed[order] = np.arange(len(order))
-    return renamed[which], x[[best[g] for g in order]].reshape(-1, 2), [float(f[best[g]]) for g in order]
-
-
-def _said(row: Any, columns: list[str]) -> str:
-    known = [name for name in columns[1:] if isinstance(row[name], float) and np.isfinite(row[name])]
-    return ", ".join([str(row["method"]), *(f"{name} {row[name]:g}" for name in known)])
-
-
-def _hatched(canvas: Any) -> Any:
-    """Return a hatched background that fills the axes."""
-    patches = load("matplotlib.patches", "plotting", extra="plot")
-    look: dict[str, Any] = {"fc": "white", "ec": "0.6", "hatch": _HATCH, "lw": 0, "zorder": -1}
-    return patches.Rectangle((0, 0), 1, 1, transform=canvas.transAxes, **look)
-
-
-def _square(colour: Any, label: str, hatch: str | None = None) -> Any:
-    patches = load("matplotlib.patches", "plotting", extra="plot")
-    return patches.Patch(facecolor=colour, edgecolor=_INK, label=label, hatch=hatch)

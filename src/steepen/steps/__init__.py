@@ -1,10 +1,10 @@
 """Step sizes α_k along a direction.
 
 A number, a schedule or a callable of k is a step by itself; the paper's formulas are `theory.safe_step` and
-`theory.quadratic_step`. `Quadratic` and `Armijo` adapt to f along p.
+`theory.quadratic_step`. `Armijo` adapts to f along p.
 """
 
 from ._armijo import Armijo
-from ._step import Along, Chosen, Fixed, Quadratic, Step
+from ._step import Along, Chosen, Fixed, Step
 
-__all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step"]
+__all__ = ["Along", "Armijo", "Chosen", "Fixed", "Step"]

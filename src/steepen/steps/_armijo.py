@@ -23,9 +23,7 @@ SUSPECT, WARY = 1e-6, 4e-6  # changes and predicted decreases of less than this 
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4  # by how much a step is lengthened or cut (see `_further`), how often
 FORGIVEN = 2.0  # f may increase by this many times the estimated error of a value
 DOUBTS = 4  # after this many trials that noise may have corrupted, the noise is estimated
-PROBED = (
-    1e-6  # a curvature estimate cuts a step to no less than this fraction; noise may make it far too large
-)
+PROBED = 1e-6  # a curvature estimate, which noise may make far too large, cuts a step to no less than this
 
 
 class _Search(NamedTuple):
@@ -239,4 +237,4 @@ class Armijo(Step):
         """Return the minimiser of the parabola through f, the slope and the trial, within [t/10, t/2]."""
         num = backend.num
         best = backend.ratio(-fall * t, 2 * (found - f - fall))
-        return backend.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
+        return backend.scalar(num.clip(backend.select(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))

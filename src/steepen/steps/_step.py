@@ -1,4 +1,4 @@
-"""The base class of step rules, and the two without a line search."""
+"""The base class of step rules, and the one without a line search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from .._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
-from .._evaluation.counter import Cost
-from .._evaluation.evaluator import Context, Evaluator
-from .._tools.check import number
+from .._evaluation.evaluator import Context
 from ..schedules import ByCurvature, Constant, L, Schedule, ScheduleLike, as_schedule
 
 
@@ -81,14 +79,6 @@ class Step:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
         return self
 
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return the cost of the rule beyond f at the new point."""
-        return Cost()
-
-    def source(self, evaluator: Evaluator) -> str | None:
-        """Return the source of H·v; None if the rule needs none."""
-        return None
-
     def choose(self, context: Context, along: Along) -> Chosen:
         """Return α_k, 0 where no step was found, and the values known at the new point."""
         raise NotImplementedError
@@ -116,7 +106,7 @@ class Fixed(Step):
         schedule = as_schedule(self.schedule, "step", rows).fit(total)
         if isinstance(schedule, ByCurvature):
             raise ValueError(f"step: {schedule!r} is a schedule for lam only")
-        known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
+        known: Any = getattr(schedule, "value", ())
         if isinstance(schedule, L):
             known = (schedule.start, schedule.end)
         if not np.all(np.asarray(known) > 0):
@@ -128,37 +118,3 @@ class Fixed(Step):
         if isinstance(along.k, int) and not np.all(alpha > 0):  # what is traced has no value yet
             raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
         return Chosen(context.live(alpha))
-
-
-@dataclass(frozen=True)
-class Quadratic(Step):
-    """The minimiser of the quadratic model along p, α = −∇fᵀp/pᵀHp, for one H·v.
-
-    On a quadratic this is the exact line search. If the model has no minimiser, α is `fallback`.
-
-    Examples
-    --------
-    >>> import numpy as np, steepen as st
-    >>> q = st.functions.quadratic(np.diag([1.0, 10.0]))
-    >>> st.minimize(q, [1.0, 1.0], method="bfgs", step=st.steps.Quadratic()).nit
-    2
-    """
-
-    fallback: float = 1.0
-
-    searches, returns_gradient = False, True
-
-    def __post_init__(self) -> None:
-        number("fallback", self.fallback, "a positive number", above=0)
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        return evaluator.hessian.cost_product
-
-    def source(self, evaluator: Evaluator) -> str | None:
-        return evaluator.hessian.source
-
-    def choose(self, context: Context, along: Along) -> Chosen:
-        backend = context.backend
-        bend = backend.dot(along.p, context.evaluator.hessian.product(along.x, along.p, along.g))
-        convex = bend > 0
-        return Chosen(backend.select(convex, -along.slope / backend.select(convex, bend, 1.0), self.fallback))

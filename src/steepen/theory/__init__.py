@@ -20,29 +20,11 @@ A step that Theorem 1 proves safe, with an estimated L:
 """
 
 from .curvature import HVP, Curvature, largest_curvature, smallest_curvature, smoothness
-from .rates import (
-    bound,
-    condition_number,
-    contraction,
-    linear_rate,
-    optimal_rate,
-    quadratic_step,
-    safe_interval,
-    safe_step,
-)
-from .stationary import (
-    Nature,
-    Stationarity,
-    artificial_points,
-    classify,
-    nature,
-    penalised_curvature,
-    penalised_gradient,
-)
+from .rates import condition_number, contraction, linear_rate, optimal_rate, quadratic_step, safe_step
+from .stationary import artificial_points, classify, nature, penalised_curvature
 
 __all__ = [
-    "HVP", "Curvature", "Nature", "Stationarity", "artificial_points", "bound", "classify",
-    "condition_number", "contraction", "largest_curvature", "linear_rate", "nature",
-    "optimal_rate", "penalised_curvature", "penalised_gradient", "quadratic_step",
-    "safe_interval", "safe_step", "smallest_curvature", "smoothness",
+    "HVP", "Curvature", "artificial_points", "classify", "condition_number", "contraction",
+    "largest_curvature", "linear_rate", "nature", "optimal_rate", "penalised_curvature", "quadratic_step",
+    "safe_step", "smallest_curvature", "smoothness",
 ]  # fmt: skip

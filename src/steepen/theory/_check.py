@@ -13,14 +13,6 @@ def finite(name: str, value: ArrayLike) -> Array:
     return floats(name, value, "real numbers")
 
 
-def scalar(name: str, value: ArrayLike) -> float:
-    """Return one finite number."""
-    array = finite(name, value)
-    if array.ndim != 0:
-        raise ValueError(f"{name}: expected one number, got shape {array.shape}")
-    return float(array)
-
-
 def vector(name: str, value: ArrayLike, n: int | None = None) -> Array:
     """Return a finite vector of length `n`, or of any length >= 1 if `n` is None."""
     array = finite(name, value)

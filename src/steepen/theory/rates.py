@@ -29,6 +29,10 @@ def _non_negative(name: str, value: ArrayLike) -> Array:
 def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return 1/(L(1+2λL)²), the step of Theorem 1's linear rate.
 
+    For a convex L-smooth f that is bounded below (which the paper's proof uses without saying so), and any
+    constant step strictly between 0 and twice this one, f never increases and ∇f tends to 0. For λ = 0 the
+    upper end is sharp (2/L); for λ > 0 larger steps may also converge: see `contraction`.
+
     Examples
     --------
     >>> safe_step(L=2.0, lam=0.25)
@@ -38,24 +42,8 @@ def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
     return plain(1.0 / (smooth * (1.0 + 2.0 * _non_negative("lam", lam) * smooth) ** 2))
 
 
-def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | Array]:
-    """Return the ends of the open interval of steps that Theorem 1 proves safe.
-
-    For a convex L-smooth f that is bounded below (which the paper's proof uses without saying so), and any
-    constant step strictly between the two ends, f never increases and ∇f tends to 0. For λ = 0 the upper end
-    is sharp (2/L); for λ > 0 larger steps may also converge: see `contraction`.
-
-    Examples
-    --------
-    >>> safe_interval(L=2.0, lam=0.25)
-    (0.0, 0.25)
-    """
-    upper = 2.0 * safe_step(L, lam)
-    return plain(np.zeros_like(upper)), upper
-
-
 def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
-    """Return 1 − μ/(L(1+2λL)²), the factor by which f − f* shrinks at `safe_step`.
+    """Return 1 − μ/(L(1+2λL)²), the factor by which f − f* shrinks per iteration at `safe_step`.
 
     Examples
     --------
@@ -66,18 +54,6 @@ def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
     if (pl > finite("L", L)).any():
         raise ValueError(f"mu: expected mu <= L, got mu={mu!r} and L={L!r}")
     return plain(1.0 - pl * safe_step(L, lam))
-
-
-def bound(k: ArrayLike, L: ArrayLike, mu: ArrayLike, lam: ArrayLike, gap0: ArrayLike) -> float | Array:
-    """Return Theorem 1's bound on f_k − f* after k iterations at `safe_step`, from f_0 − f* = `gap0`.
-
-    Examples
-    --------
-    >>> bound([0, 1, 2], L=2.0, mu=1.0, lam=0.25, gap0=64.0)
-    array([64., 56., 49.])
-    """
-    iterations = _non_negative("k", k)
-    return plain(_non_negative("gap0", gap0) * linear_rate(L, mu, lam) ** iterations)
 
 
 def _penalised_range(

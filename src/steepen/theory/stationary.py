@@ -1,31 +1,14 @@
 """Effect of the penalty on stationary points: Lemma 1, and maxima that become minima."""
 
 from collections.abc import Callable
-from enum import Enum
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.check import number, whole
-from ._check import Array, finite, plain, scalar, vector
+from ._check import Array, finite, plain, vector
 from .curvature import HVP
-
-
-def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
-    """Return ∇f + 2λH∇f, the gradient of f + λ‖∇f‖², from ∇f and H·∇f.
-
-    Both may be batches of shape (..., n). Non-finite entries propagate.
-
-    Examples
-    --------
-    >>> penalised_gradient([1.0, 2.0], [3.0, -2.0], lam=0.5)
-    array([4., 0.])
-    """
-    grad, along = np.asarray(g, dtype=np.float64), np.asarray(Hg, dtype=np.float64)
-    if grad.shape != along.shape:
-        raise ValueError(f"Hg: expected the shape of g, {grad.shape}, got {along.shape}")
-    return grad + 2.0 * scalar("lam", lam) * along
 
 
 def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
@@ -40,64 +23,32 @@ def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
     return plain(bend * (1.0 + 2.0 * finite("lam", lam) * bend))
 
 
-class Stationarity(Enum):
-    """The kind of point x is by Lemma 1; the value is a readable message.
-
-    Examples
-    --------
-    >>> Stationarity.STATIONARY.value
-    'The gradient of f is zero, so f and the penalised function are both stationary here.'
-    """
-
-    NOT_STATIONARY = "Neither f nor the penalised function is stationary here."
-    STATIONARY = "The gradient of f is zero, so f and the penalised function are both stationary here."
-    ARTIFICIAL = (
-        "Only the penalised function is stationary here: the gradient of f is an eigenvector of"
-        " its Hessian with eigenvalue -1/(2*lam). Use another lam to leave it."
-    )
-
-
-class Nature(Enum):
-    """The type of a stationary point; the value is a readable message.
-
-    Examples
-    --------
-    >>> Nature.SADDLE.value
-    'A saddle: curvatures of both signs.'
-    """
-
-    MINIMUM = "A strict local minimum: every curvature is positive."
-    MAXIMUM = "A strict local maximum: every curvature is negative."
-    SADDLE = "A saddle: curvatures of both signs."
-    DEGENERATE = "Undecided: some curvature is zero and the others have the same sign."
-
-
 def classify(
     x: ArrayLike, grad: Callable[[Array], ArrayLike], hvp: HVP, lam: float, tol: float = 1e-6,
     gtol: float = 1e-8,
-) -> Stationarity:  # fmt: skip
-    """Classify the point x from `grad(x)` and one `hvp(x, v)`, for a penalty λ of either sign.
+) -> Literal["stationary", "artificial", "neither"]:  # fmt: skip
+    """Classify the point x by Lemma 1, from `grad(x)` and one `hvp(x, v)`, for λ of either sign.
 
-    It is STATIONARY if ‖∇f‖ <= gtol (absolute, since a gradient has no natural scale), otherwise
-    ARTIFICIAL if ‖∇f + 2λH∇f‖ <= tol·‖∇f‖.
+    It is "stationary" for f and for f + λ‖∇f‖² if ‖∇f‖ <= gtol (absolute, since a gradient has no natural
+    scale). It is "artificial", stationary for f + λ‖∇f‖² only, if ‖∇f + 2λH∇f‖ <= tol·‖∇f‖: then ∇f is an
+    eigenvector of H with eigenvalue −1/(2λ), and another λ leaves the point.
 
     Examples
     --------
     >>> saddle = np.array([1.0, -1.0])  # f = (x₁² − x₂²)/2
-    >>> classify([0.0, 3.0], lambda x: saddle * x, lambda x, v: saddle * v, lam=0.5).name
-    'ARTIFICIAL'
+    >>> classify([0.0, 3.0], lambda x: saddle * x, lambda x, v: saddle * v, lam=0.5)
+    'artificial'
     """
     for name, value in (("tol", tol), ("gtol", gtol)):
         number(name, value, "a number, 0 or more", least=0)
+    number("lam", lam, "a finite number")
     point = vector("x", x)
     g = vector("grad(x)", grad(point), point.size)
     along = vector("hvp(x, v)", hvp(point, g), point.size)
     size = np.linalg.norm(g)
     if size <= gtol:
-        return Stationarity.STATIONARY
-    if np.linalg.norm(penalised_gradient(g, along, lam)) <= tol * size:
-        return Stationarity.ARTIFICIAL
-    return Stationarity.NOT_STATIONARY
+        return "stationary"
+    return "artificial" if np.linalg.norm(g + 2.0 * lam * along) <= tol * size else "neither"
 
 
 def artificial_points(
@@ -122,10 +73,10 @@ def artificial_points(
     if ends[0] >= ends[1]:
         raise ValueError(f"interval: expected (a, b) with a < b, got {interval!r}")
     whole("samples", samples, 2)
-    penalty = scalar("lam", lam)
+    number("lam", lam, "a finite number")
 
     def factor(x: Array) -> Array:
-        return 1.0 + 2.0 * penalty * vector("d2f(x)", d2f(x), x.size)
+        return 1.0 + 2.0 * lam * vector("d2f(x)", d2f(x), x.size)
 
     def factor_at(x: float) -> float:
         return float(factor(np.array([x]))[0])
@@ -145,7 +96,9 @@ def artificial_points(
     return roots[slope > tol * steepest]
 
 
-def nature(H: ArrayLike, lam: float = 0.0, tol: float = 1e-10) -> Nature:
+def nature(
+    H: ArrayLike, lam: float = 0.0, tol: float = 1e-10
+) -> Literal["minimum", "maximum", "saddle", "degenerate"]:
     """Return the type of a stationary point of f for f + λ‖∇f‖², from the Hessian (or f″) of f there.
 
     Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a curvature t
@@ -155,21 +108,22 @@ def nature(H: ArrayLike, lam: float = 0.0, tol: float = 1e-10) -> Nature:
 
     Examples
     --------
-    >>> nature([[2.0, 0.0], [0.0, -1.0]]).name
-    'SADDLE'
-    >>> nature(-4.0, lam=0.1).name, nature(-4.0, lam=0.2).name
-    ('MAXIMUM', 'MINIMUM')
+    >>> nature([[2.0, 0.0], [0.0, -1.0]])
+    'saddle'
+    >>> nature(-4.0, lam=0.1), nature(-4.0, lam=0.2)
+    ('maximum', 'minimum')
     """
+    number("lam", lam, "a finite number")
     t = _eigenvalues(H)
-    twice = 2.0 * scalar("lam", lam) * t
+    twice = 2.0 * lam * t
     # Sign by sign: the products t(1+2λt) spread over twice the decades of t.
     factor = np.where(np.abs(1.0 + twice) <= tol * (1.0 + np.abs(twice)), 0.0, 1.0 + twice)
     signs = np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t)) * np.sign(factor)
     if (signs > 0).all():
-        return Nature.MINIMUM
+        return "minimum"
     if (signs < 0).all():
-        return Nature.MAXIMUM
-    return Nature.SADDLE if (signs > 0).any() and (signs < 0).any() else Nature.DEGENERATE
+        return "maximum"
+    return "saddle" if (signs > 0).any() and (signs < 0).any() else "degenerate"
 
 
 def _eigenvalues(matrix: ArrayLike) -> Array:

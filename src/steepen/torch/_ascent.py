@@ -15,7 +15,7 @@ from .._tools.check import is_number, number
 from ._batch import examples, rows_of
 from ._report import Report
 from ._step import Phase, Step
-from ._tensors import buffers_of, copied, gradients_of, grads_of, lists, local, norm, random_of
+from ._tensors import buffers_of, copied, gradients_of, grads_of, lists, local, norm, random_of, unchanged
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
@@ -23,7 +23,7 @@ _begun: weakref.WeakSet[AscentOptimizer] = weakref.WeakSet()  # those that have 
 
 
 class AscentOptimizer(Wrapper):
-    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `GapSAM`, `steepen.torch.paper`.
+    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `MSAM`, `GapSAM`.
 
     A perturbed step needs two passes. The first, over the batch or a part of it, computes g at the weights x;
     the second, over the batch, computes g⁺ at x + s with s = c·g. The weights are restored bit for bit, and
@@ -101,10 +101,8 @@ class AscentOptimizer(Wrapper):
         """Return the parameters that the ascent step moves, its direction and the direction's norm."""
         params = self._reached("ascent step's pass")
         grads = grads_of(params)
-        for grad in grads:
-            if grad.is_sparse:
-                shape = tuple(grad.shape)
-                self._fail(f"base: expected dense gradients, got a sparse one of {shape}; set sparse=False")
+        for shape in (tuple(grad.shape) for grad in grads if grad.is_sparse):
+            self._fail(f"base: expected dense gradients, got a sparse one of {shape}; set sparse=False")
         return params, grads, norm(grads)
 
     def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
@@ -244,9 +242,9 @@ class AscentOptimizer(Wrapper):
             if scaler is None and self._now.scaler is None:
                 raise RuntimeError("passes() before step(): call step() for the previous passes first")
             self.restore()  # the scaler has skipped a step
-        self._refuse_other()
         firsts = 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
-        self._now = now = Step({Phase.ASCENT: firsts, Phase.BATCH: micro_batches}, scaler)
+        passes = {Phase.ASCENT: firsts, Phase.BATCH: micro_batches}
+        self._now = now = Step(passes, scaler, self._in_step())
         self._follow()
         self._look_at_rate()
         self._begin()
@@ -326,6 +324,12 @@ class AscentOptimizer(Wrapper):
         """Restore the weights, and replace the gradient by the direction of the step."""
         params, nu = self._now.moved, self._now.nu
         self._now.undo_all()
+        for other, same in self._now.others:
+            if not same():
+                self._fail(
+                    f"passes(): they changed gradients of a {other} that is in the middle of a step; take "
+                    f"that step first, or wrap both optimizers: {type(self).__name__}([a, b], model)"
+                )
         self._reached("pass over the batch")
         if nu is not None:
             self._combine(params, nu)
@@ -359,18 +363,14 @@ class AscentOptimizer(Wrapper):
         grad = next((p.grad for p in self._params() if p.grad is not None), None)
         return (lambda: None, 0) if grad is None else (weakref.ref(grad), grad._version)
 
-    def _refuse_other(self) -> None:
-        """Raise an error if another of our optimizers is in the middle of a step of the same weights."""
+    def _in_step(self) -> list[tuple[str, Callable[[], bool]]]:
+        """Return our other optimizers in the middle of a step, and whether their gradients are unchanged."""
         _begun.add(self)
-        for other in _begun:
-            now = other._now
-            if other is self or now.phase is Phase.BETWEEN or now.scaler is not None:
-                continue
-            if not set(self.model.parameters()).isdisjoint(other.model.parameters()):
-                raise RuntimeError(
-                    f"passes(): a {type(other).__name__} is in the middle of a step of the same network; "
-                    f"take that step first, or wrap both optimizers: {type(self).__name__}([a, b], model)"
-                )
+        return [
+            (type(other).__name__, unchanged(other._params()))
+            for other in _begun
+            if other is not self and other._now.phase is not Phase.BETWEEN and other._now.scaler is None
+        ]
 
     def _look_at_rate(self) -> None:
         """Warn of a learning rate near 0 before the first ascent step: the run may end before it."""

@@ -23,10 +23,7 @@ def leaves(part: Any) -> list[Any]:
 
 
 def mapped(change: Callable[[Any], Any], part: Any) -> Any:
-    """Apply a function to every tensor and array of a batch, keeping its structure.
-
-    A list without tensors, such as one of words, is changed as a whole; anything else is left unchanged.
-    """
+    """Apply a function to every tensor and array of a batch, and to every list without any, as of words."""
     if isinstance(part, _LEAF) or (isinstance(part, list) and not leaves(part)):
         return change(part)
     inner, close = _opened(part)

@@ -20,52 +20,7 @@ ACCURATE = {getattr(torch, name): length for name, length in ascent.ACCURATE.ite
 _LOOK = 16  # steps between two looks at what to warn of
 
 
-class Weighted(AscentOptimizer):
-    """A step along d = g + ν(g⁺ − g): the base class of `CGD` and the published methods with a weight.
-
-    With the guard, g replaces a d that is no descent direction of f: ⟨g, d⟩ ≤ 0, before momentum or Adam.
-    """
-
-    saved = (*AscentOptimizer.saved, "_tripped")
-
-    def __init__(
-        self, base: Base, model: nn.Module, *, guard: bool, when: When, max_norm: float | None = None
-    ) -> None:
-        super().__init__(base, model, when=when, max_norm=max_norm)
-        self.guard = guard
-        self._tripped = torch.zeros((), device=self.device)
-
-    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
-        known = set(params)
-        for p in params:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-        grads = grads_of(params)
-        after = norm(grads)
-        plus, g = local(grads), self._now.g
-        lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
-        if self.guard:
-            change = norm(grads)
-            nu = self._weight(nu, change)
-            n, after, change = torch.stack((self._now.gnorm, after, change)).square()
-            descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
-            self._tripped += descends.logical_not()
-            nu = torch.where(descends, nu, 0.0)
-        lists._foreach_mul_(plus, nu)
-        lists._foreach_add_(plus, g)
-        for p in self._params():  # that only the pass over the batch came by: their g is 0
-            if p.grad is not None and p not in known:
-                p.grad.mul_(nu)
-
-    def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
-        """Return ν, which may follow from ‖g⁺ − g‖."""
-        return nu
-
-    def _found(self) -> dict[str, Any]:
-        return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
-
-
-class CGD(Weighted):
+class CGD(AscentOptimizer):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
     The base gets d = g + (2λ/c)(g⁺ − g), or g where d is no descent direction of f. The ascent step has
@@ -78,6 +33,10 @@ class CGD(Weighted):
         λ. A negative value rewards a large gradient.
     ratio : number, schedule or callable of the step
         Instead of λ: ν such that ‖ν(g⁺ − g)‖ is this fraction of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
+    r : number, schedule or callable of the step, optional
+        The paper's r: c = r, without limits.
+    guard : bool
+        Whether g replaces a d that is no descent direction, ⟨g, d⟩ ≤ 0, before momentum or Adam.
     dtype : torch.dtype, optional
         The precision of the passes, if it is not that of the parameters: `torch.bfloat16` under autocast.
     base, model, when, max_norm
@@ -93,7 +52,7 @@ class CGD(Weighted):
     2.0
     """
 
-    saved = (*Weighted.saved, "_means")
+    saved = (*AscentOptimizer.saved, "_tripped", "_means")
 
     def __init__(
         self,
@@ -102,28 +61,61 @@ class CGD(Weighted):
         lam: ScheduleLike | None = None,
         *,
         ratio: ScheduleLike | None = None,
+        r: ScheduleLike | None = None,
+        guard: bool = True,
         dtype: torch.dtype | None = None,
         when: When = None,
         max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, guard=True, when=when, max_norm=max_norm)
+        super().__init__(base, model, when=when, max_norm=max_norm)
         if (lam is None) is (ratio is None):
             raise TypeError(f"lam, ratio: expected one of them, got lam={lam!r} and ratio={ratio!r}")
         self.lam = strength_of("lam", 0.0 if lam is None else lam)
         self.ratio = None if ratio is None else strength_of("ratio", ratio, least=0)
+        self.r = None if r is None else strength_of("r", r, above=0)
+        self.guard = guard
         own = next(self._params()).dtype
         if (dtype or own) not in ACCURATE:
             raise ValueError(f"dtype: expected a precision, such as torch.bfloat16; got {dtype or own}")
         self.shortest = ACCURATE[dtype or own]
         wide = torch.promote_types(own, torch.float32)
         self._means = Means({"bound": ascent.NEW, "change": ascent.SMOOTHING}, self.device, wide)
+        self._tripped = torch.zeros((), device=self.device)
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
+        if self.r is not None:
+            r = torch.full_like(n, self.r(self.k))
+            return r, 2 * lam / r
         c, nu = ascent.of_lam(lam, n, x(), self.shortest)
         if lam and self._now.perturbed:
             self._means.update(bound=abs(2 * lam) > (1 + 1e-6) * c)
         return c, nu
+
+    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
+        known = set(params)
+        for p in params:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        grads = grads_of(params)
+        after = norm(grads)
+        plus, g = local(grads), self._now.g
+        lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
+        change = norm(grads)
+        if self.ratio is not None:
+            relative = change / self._now.gnorm
+            self._means.update(change=torch.where(relative > 0, relative, math.nan))
+            nu = ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
+        if self.guard:
+            n, after, change = torch.stack((self._now.gnorm, after, change)).square()
+            descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
+            self._tripped += descends.logical_not()
+            nu = torch.where(descends, nu, 0.0)
+        lists._foreach_mul_(plus, nu)
+        lists._foreach_add_(plus, g)
+        for p in self._params():  # that only the pass over the batch came by: their g is 0
+            if p.grad is not None and p not in known:
+                p.grad.mul_(nu)
 
     def _begin(self) -> None:
         if self.k % _LOOK == 0:
@@ -135,12 +127,6 @@ class CGD(Weighted):
             )
             self._means.send()
 
-    def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
-        if self.ratio is None:
-            return nu
-        relative = change / self._now.gnorm
-        self._means.update(change=torch.where(relative > 0, relative, math.nan))
-        return ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
-
     def _found(self) -> dict[str, Any]:
-        return super()._found() | {"bound": float(self._means.now()["bound"])}
+        tripped = {"tripped": float(self._tripped)} if self.guard else {}
+        return super()._found() | tripped | {"bound": float(self._means.now()["bound"])}

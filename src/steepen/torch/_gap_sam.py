@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from .._core import ascent
-from .._tools.check import is_number, number, whole
+from .._tools.check import number, whole
 from ._ascent import AscentOptimizer
 from ._means import Means
 from ._step import Phase
-from ._validation import read_loss
+from ._validation import losses_of, read_loss
 from ._wrapper import Base
 
 _dist: Any = torch.distributed  # without types
@@ -26,19 +26,16 @@ class GapSAM(AscentOptimizer):
     """SAM whose ascent step length is set automatically, from validation data.
 
     The ascent step aims to raise the loss by a part of the gap, validation minus training loss; the part
-    grows linearly over the run from 0 to `strength`, and ascent steps begin after a third of it. A gap does
-    no harm while what the network learns still generalises. Hence the gate: no ascent step if the gap is
-    below a fifth of the validation loss, and the whole part from three tenths on.
+    grows linearly over the run from 0 to `strength`, and ascent steps begin after a third of it. While the
+    gap is below a fifth of the validation loss there are none; from three tenths on the whole part applies.
 
     Parameters
     ----------
     validation : callable, batch, iterable of batches, or None
-        Data not used for training, split off as your test data is: by file, by speaker, by patient. A few
-        hundred examples are enough. Its loss is the `loss_of` of `step_on`; in other loops pass a callable
-        that returns the mean loss, or the losses of single examples. It is evaluated up to fifty times, from
-        shortly before the first ascent step on, with dropout as in training and BatchNorm as in evaluation.
-        With None, call `record_validation_loss` whenever you evaluate the network. To train on this data too
-        in the last quarter of the run, set `opt.validation = None`, or record no more losses.
+        A few hundred examples not used for training, split off as your test data is: by file, by patient.
+        Their loss is the `loss_of` of `step_on`; in other loops pass a callable that returns the mean loss,
+        or the losses of single examples. With None, call `record_validation_loss` whenever you evaluate the
+        network. Set `opt.validation = None` to train on them too in the last quarter of the run.
     total_steps : int
         The length of the run.
     every : int
@@ -116,13 +113,7 @@ class GapSAM(AscentOptimizer):
 
     def record_validation_loss(self, loss: Any) -> None:
         """Record the mean loss on validation data; with several processes, call it on each of them."""
-        if isinstance(loss, Tensor) and loss.numel() == 1:
-            value = loss.detach().reshape(()).to(self._gain)
-        elif is_number(loss):
-            value = torch.full_like(self._gain, float(loss))
-        else:
-            raise ValueError(f"loss: expected the mean loss on validation data, one number; got {loss!r}")
-        self._take_in(value, torch.full_like(self._gain, math.nan))
+        self._take_in(losses_of(loss, most=1)[0], torch.full_like(self._gain, math.nan))
 
     def _take_in(self, value: Tensor, error: Tensor) -> None:
         self._follow()
@@ -170,15 +161,11 @@ class GapSAM(AscentOptimizer):
             "below by 0 the gate is open; set gate=None if that is intended",
             when=begun and self.gate is not None and n["validation"] <= 0,
         )
-        self._warn(
-            "untold",
-            "validation: no loss was recorded in half of the run: call record_validation_loss()",
-            when=half and self._read is None,
-        )
+        since = "yet" if self._read is None else f"since step {self._read}"
         self._warn(
             "stale",
-            f"validation: at step {self.k} the last recorded loss is that of step {self._read}",
-            when=begun and self._read is not None and self.k - self._read > _STALE * self.total_steps,
+            f"validation: at step {self.k} no loss was recorded {since}; call record_validation_loss()",
+            when=begun and self.k - (self._read or 0) > _STALE * self.total_steps,
         )
         self._warn(
             "no gap",
@@ -254,8 +241,9 @@ class GapSAM(AscentOptimizer):
     def _found(self) -> dict[str, Any]:
         names = ("training", "validation", "error", "rise", "target", "length", "bound")
         now = self._means.now()
-        means = {name: float(now[name]) for name in names} | {"opening": float(self._gap(now)[1])}
-        return super()._found() | means | {"total_steps": self.total_steps}
+        gap, opening = self._gap(now)
+        found = {"gap": float(gap), "opening": float(opening), "total_steps": self.total_steps}
+        return super()._found() | {name: float(now[name]) for name in names} | found
 
     def _why(self) -> str:
         now = self._means.now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class Means:
         self._weights = torch.tensor(list(weights.values()), device=device, dtype=dtype)
         self._table = torch.zeros((2, len(weights)), device=device, dtype=dtype)  # sums, and of their weights
         self._one = torch.ones((), device=device, dtype=dtype)
-        self._sent = [_Sent(self._means())] * delay
+        self._sent: list[Callable[[], Tensor]] = [_sent(self._means())] * delay
 
     def to(self, device: torch.device) -> Means:
         """Move them to a device."""
@@ -50,39 +50,32 @@ class Means:
 
     def send(self) -> None:
         """Send the means to the host."""
-        self._sent.append(_Sent(self._means()))
+        self._sent.append(_sent(self._means()))
 
     def arrived(self) -> dict[str, Tensor]:
         """Return, on the host, the oldest means that were sent and not yet read."""
-        return dict(zip(self.names, self._sent.pop(0).read().unbind(), strict=True))
+        return dict(zip(self.names, self._sent.pop(0)().unbind(), strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return for each, on the host, the sum, the sum of the weights, and the means not yet read."""
-        rows = torch.stack([*self._table.cpu(), *(sent.read() for sent in self._sent)], 1)
+        rows = torch.stack([*self._table.cpu(), *(read() for read in self._sent)], 1)
         return dict(zip(self.names, rows.unbind(), strict=True))
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load the result of `state_dict`."""
         rows = torch.stack([state[name] for name in self.names], 1)
         self._table.copy_(rows[:2])
-        self._sent = [_Sent(row) for row in rows[2:]]
+        self._sent = [row.clone for row in rows[2:]]
 
 
-class _Sent:
-    """Numbers on their way to the host."""
-
-    def __init__(self, values: Tensor) -> None:
-        self._there = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
-        self._there.copy_(values, non_blocking=values.is_cuda)
-        self._event: Any = torch.cuda.Event() if values.is_cuda else None
-        if self._event is not None:
-            self._event.record()
-
-    def read(self) -> Tensor:
-        """Return the numbers; wait for them if they are not there yet."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._there
+def _sent(values: Tensor) -> Callable[[], Tensor]:
+    """Send numbers to the host; return a function that reads them there, and waits if it must."""
+    if not values.is_cuda:
+        return values.cpu().clone
+    there = torch.empty_like(values, device="cpu", pin_memory=True).copy_(values, non_blocking=True)
+    event: Any = torch.cuda.Event()
+    event.record()
+    return lambda: (event.synchronize(), there)[1]
 
 
 def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:

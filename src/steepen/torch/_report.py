@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-_ROWS = {
-    "steps": "steps taken", "perturbed": "with an ascent step", "total_steps": "steps planned",
-    "gradients": "cost in gradients", "length": "length of the ascent step",
-    "tripped": "steps the guard turned back", "validation": "validation loss", "error": "its standard error",
-    "training": "training loss", "gap": "gap between them", "opening": "gate: 0 closed, 1 open",
-    "target": "target rise of the loss", "rise": "measured rise of the loss",
-    "bound": "fraction cut to the limit",
-}  # fmt: skip
+
+def _row(words: str, value: float = math.nan) -> Any:
+    return field(default=value, metadata={"words": words})
 
 
 @dataclass(frozen=True)
@@ -32,28 +28,23 @@ class Report:
     length of the ascent step       0.25
     """
 
-    steps: int = 0
-    perturbed: int = 0
-    gradients: float = 0.0
-    length: float = math.nan
-    tripped: float = math.nan
-    validation: float = math.nan
-    error: float = math.nan
-    training: float = math.nan
-    opening: float = math.nan
-    target: float = math.nan
-    rise: float = math.nan
-    bound: float = math.nan
-    total_steps: float = math.nan
+    steps: int = _row("steps taken", 0)
+    perturbed: int = _row("with an ascent step", 0)
+    total_steps: float = _row("steps planned")
+    gradients: float = _row("cost in gradients", 0.0)
+    length: float = _row("length of the ascent step")
+    tripped: float = _row("steps the guard turned back")
+    validation: float = _row("validation loss")
+    error: float = _row("its standard error")
+    training: float = _row("training loss")
+    gap: float = _row("gap between them")
+    opening: float = _row("gate: 0 closed, 1 open")
+    target: float = _row("target rise of the loss")
+    rise: float = _row("measured rise of the loss")
+    bound: float = _row("fraction cut to the limit")
     reason: str = ""
 
-    @property
-    def gap(self) -> float:
-        """The gap between validation and training loss."""
-        return self.validation - self.training
-
     def __str__(self) -> str:
-        rows = [(words, getattr(self, name)) for name, words in _ROWS.items()]
-        wide = max(map(len, _ROWS.values()))
-        lines = [f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value)]
+        rows = [(one.metadata["words"], getattr(self, one.name)) for one in fields(self) if one.metadata]
+        lines = [f"{words:27} {value:>8.4g}" for words, value in rows if not math.isnan(value)]
         return "\n".join([*lines, *([f"no ascent step: {self.reason}"] if self.reason else [])])

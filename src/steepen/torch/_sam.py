@@ -1,13 +1,16 @@
-"""SAM: an ascent step of a fixed or scheduled length."""
+"""SAM: an ascent step of a fixed or scheduled length; and MSAM, along the momentum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..schedules import ScheduleLike
 from ._ascent import AscentOptimizer, When
+from ._tensors import norm
 from ._wrapper import Base, strength_of
 
 
@@ -26,11 +29,9 @@ class SAM(AscentOptimizer):
     >>> import torch
     >>> model = torch.nn.Linear(4, 1)
     >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, ascent_fraction=1 / 16)
-    >>> x, y = torch.randn(64, 4), torch.randn(64, 1)
-    >>> for _ in range(20):
-    ...     loss = opt.step_on(lambda x, y: torch.nn.functional.mse_loss(model(x), y), x, y)
-    >>> opt.report().perturbed, opt.report().gradients
-    (20, 21.25)
+    >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.randn(64, 4))
+    >>> opt.report().gradients
+    1.0625
     """
 
     def __init__(
@@ -48,3 +49,36 @@ class SAM(AscentOptimizer):
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return self.rho(self.k) / n, None  # where g is 0 there is no direction: c is not finite, and no move
+
+
+class MSAM(SAM):
+    """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
+
+    One gradient per step. Until the base has a buffer, steps are plain steps of the base.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = MSAM(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model, rho=0.3)
+    """
+
+    needs_ascent_pass = False
+
+    def __init__(self, base: Base, model: nn.Module, rho: ScheduleLike = 0.3, *, when: When = None) -> None:
+        super().__init__(base, model, rho, when=when)
+        names = ("momentum", "betas", "beta1")
+        if not any(group.get(name) for group in self.param_groups for name in names):
+            raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
+
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]
+        found = [(p, state.get("momentum_buffer", state.get("exp_avg"))) for p, state in states]
+        along = [buffer.clone() for _, buffer in found if buffer is not None]
+        return [p for p, buffer in found if buffer is not None], along, norm(along or [torch.zeros(())])
+
+    def _unit(self) -> Any:
+        return 1.0  # the buffer is not scaled as the loss is
+
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return -self.rho(self.k) / n, None

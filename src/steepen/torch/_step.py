@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -29,6 +29,7 @@ class Step:
 
     passes: Mapping[Phase, int] = field(default_factory=dict[Phase, int])  # how many there are in each phase
     scaler: Any = None
+    others: Sequence[tuple[str, Callable[[], bool]]] = ()  # in the middle of a step too
     total: int = 0  # examples of all micro-batches, if that is known
     phase: Phase = Phase.BETWEEN
     perturbed: bool = False  # whether it has an ascent step

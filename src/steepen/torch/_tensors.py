@@ -73,6 +73,12 @@ def gradients_of(params: Sequence[Tensor]) -> Undo:
     return undo
 
 
+def unchanged(params: Iterable[Tensor]) -> Callable[[], bool]:
+    """Note the gradients of parameters; return a function that tells whether they are the same, unwritten."""
+    noted = [(p, p.grad, 0 if p.grad is None else p.grad._version) for p in params]
+    return lambda: all(p.grad is g and (g is None or g._version == version) for p, g, version in noted)
+
+
 @torch.no_grad()
 def buffers_of(model: nn.Module) -> Undo:
     """Save the buffers of a network, such as BatchNorm's statistics; return a function that restores them."""
@@ -97,8 +103,7 @@ def buffers_of(model: nn.Module) -> Undo:
 def judging(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
     """Put every module in eval mode, without gradients, and restore all state afterwards.
 
-    With `dropout` only modules with running statistics are put in eval mode, so that the loss is comparable
-    with that of training.
+    With `dropout`, only modules with running statistics: the loss is then comparable with that of training.
     """
     modes = [(module, module.training) for module in model.modules()]
     parameter = next(model.parameters(), None)

@@ -23,7 +23,7 @@ def read_loss(
     """Return the mean loss on validation data and its standard error, NaN if unknown; no side effects."""
     with judging(model, dropout=True):
         if callable(data):
-            losses = _losses(data())
+            losses = losses_of(data())
             return mean_of(list(losses), [1] * len(losses))
         if loss_of is None:
             raise TypeError(
@@ -40,10 +40,9 @@ def _loss(loss_of: Callable[..., Any], part: Any) -> Tensor:
     try:
         value = loss_of(*part if isinstance(part, tuple | list) else (part,))
     except (RuntimeError, TypeError) as error:  # another device, shape or type than the network's
-        kind = TypeError if isinstance(error, TypeError) else RuntimeError
-        text = f"validation: expected batches that loss_of accepts, like those of step_on; {error}"
-        raise kind(text) from error
-    return _losses(value, most=1)[0]
+        error.add_note("validation: expected batches that loss_of accepts, like those of step_on")
+        raise
+    return losses_of(value, most=1)[0]
 
 
 def _parts(data: Any) -> Iterator[Any]:
@@ -62,7 +61,7 @@ def _parts(data: Any) -> Iterator[Any]:
             yield rows_of(batch, start, min(start + size, n))
 
 
-def _losses(value: Any, most: float = math.inf) -> Tensor:
+def losses_of(value: Any, most: float = math.inf) -> Tensor:
     """Return a loss, or losses, as a vector of at most `most` numbers."""
     if is_number(value):
         return torch.tensor([float(value)])

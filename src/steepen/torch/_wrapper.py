@@ -53,12 +53,8 @@ class Wrapper(Optimizer):
         if any(group.get("maximize") for group in groups):
             raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
         self._place = self.device
-        self._warn(
-            "strange",
-            f"model: {strange} of the parameters of base are not in it; pass a Module with all networks that "
-            "are trained, so that their buffers and modes are restored",
-            when=strange > 0,
-        )
+        text = f"model: {strange} of base's parameters are not in it; pass a Module with all networks trained"
+        self._warn("strange", text, when=strange > 0)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
@@ -204,15 +200,14 @@ def _check(params: list[Any], model: Any) -> int:
 def strength_of(
     name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
 ) -> Callable[[int], float]:
-    """Return the strength as a function of the step; a schedule that has ended keeps its last value."""
+    """Return the strength as a function of the step."""
     what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):
         raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not available")
-    last = schedule.length
 
     def at(k: int) -> float:
-        strength = float(schedule(k if last is None else min(k, last - 1)))
+        strength = float(schedule(k))
         number(name, strength, f"{what}, at step {k}", least=least, above=above)
         return strength
 

@@ -14,8 +14,8 @@ from .._tools.aligned import aligned
 
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
 _HEAD = (
-    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
-    "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
+    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss",
+    "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
 _WORDS = {-1: "behind", 0: "level", 1: "ahead"}
 
@@ -47,9 +47,8 @@ def best(scores: Sequence[float]) -> int | None:
 class Run:
     """One method with one seed.
 
-    `perturbed` of its `steps` had an ascent step, which counts as `gradients` in proportion to its examples.
-    `at` has the gradients and `times` the seconds up to each evaluation, `accuracies` and `losses` those on
-    the test data, `held_out` the loss on held-out data, if any.
+    `perturbed` of its `steps` had an ascent step. `at` has the gradients and `times` the seconds up to each
+    evaluation, `accuracies` and `losses` those on the test data, `held_out` the held-out loss, if any.
 
     Examples
     --------
@@ -149,20 +148,12 @@ class Mean(NamedTuple):
         return f"{scale * self.value:{form}}{error}"
 
 
-class Trial(NamedTuple):
-    """One tuning trial of a method, and its score on held-out data; NaN if it diverged."""
-
-    method: str
-    choice: Choice
-    score: float
-
-
 @dataclass
 class Comparison:
     """The result of `compare`. Prints as a table and a verdict.
 
-    `settings` are common to all `methods`; `trials` are scored on held-out data, and `choices` are the best;
-    `runs` are evaluated on the test data; `failures` says why a method could not be run.
+    `settings` are common to all `methods`; `trials` has the score of each method and choice on held-out data,
+    NaN if it diverged, and `choices` the best; `runs` are evaluated on the test data.
 
     Examples
     --------
@@ -180,10 +171,9 @@ class Comparison:
 
     settings: dict[str, Any]
     methods: Sequence[str]
-    trials: list[Trial] = field(default_factory=list[Trial])
+    trials: dict[tuple[str, Choice], float] = field(default_factory=dict[tuple[str, Choice], float])
     runs: list[Run] = field(default_factory=list[Run])
     choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
-    failures: dict[str, str] = field(default_factory=dict[str, str])
 
     def of(self, method: str) -> list[Run]:
         """Return the runs of a method."""
@@ -202,31 +192,26 @@ class Comparison:
         return Mean.of([own[seed] - first[seed] for seed in own if seed in first])
 
     def rows(self) -> list[list[str]]:
-        """Return the table as text, header first; methods that failed have a row too."""
+        """Return the table as text, header first."""
         rows: list[list[str]] = [list(_HEAD)]
         for name in self.methods:
             chosen, own = self.choices.get(name), self.of(name)
             values = ["–"] * 3 if chosen is None else [f"{value:g}" if value else "–" for value in chosen]
             if not own:
-                rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 8])
+                rows.append([name, *values, "every trial diverged", *[""] * 6])
                 continue
             longest = max(own, key=lambda run: run.gradients)
-            mean, gap = partial(self.mean, name), partial(self.difference, name)
-            gaps = gap("accuracy").text("+.2f", 100), gap("loss").text("+.3f")
+            mean = partial(self.mean, name)
             rows.append([
                 name, *values, f"{longest.perturbed} of {longest.steps}",
                 mean("accuracy").text(".2f", 100), mean("loss").text(".3f"),
-                *(("–", "–") if name == self.methods[0] else gaps),
                 mean("stopped_accuracy").text(".2f", 100), mean("stopped_loss").text(".3f"),
                 f"{longest.gradients:.0f}", f"{mean('seconds').value:.1f}",
             ])  # fmt: skip
         return rows
 
     def verdict(self) -> str:
-        """Return a sentence per method: ahead of the first in loss and accuracy or not, and at what cost.
-
-        Ahead and behind mean by more than two standard errors, paired by seed; one seed decides nothing.
-        """
+        """Return a sentence per method: ahead of the first, by more than two standard errors, or not."""
         return "\n".join(self._sentence(name) for name in self.methods[1:] if self.of(name))
 
     def _sentence(self, name: str) -> str:

@@ -1,26 +1,126 @@
-"""One training run: one method, one seed, a budget of gradients."""
+"""One training run: the methods by name, and a run of one with one seed and a budget of gradients."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.optim import swa_utils
 
+from .. import torch as ours
+from .._core import ascent
 from ..torch._batch import mapped
-from ..torch._tensors import judging, random_of
-from .optimizers import Method, learning_rate, steps_of
+from ..torch._tensors import judging
 from .results import Choice, Run
 
 _torch: Any = torch
+Builder = Callable[[Any, float, float], Any]
+_WARMUP = 0.05  # the part of the steps over which the learning rate rises
+_NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an optimizer
 EVALUATIONS = 40  # of the test data during a run, evenly in gradients
 _CHUNK = 2000  # examples that are evaluated at once
+
+
+def last(part: float) -> Callable[[int], range]:
+    """Return a function from the number of steps to the range of the last part of them."""
+    return lambda steps: range(steps - round(part * steps), steps)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
+
+    `optimizer` is its name there, such as "SAM", and `options` are its other arguments. `symbol` names its
+    strength, λ or ρ; `ladder` has the values to choose from, as many as lr has. `when` maps the number of
+    steps to those with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
+
+    Examples
+    --------
+    >>> METHODS["sam-late"].when(100)
+    range(75, 100)
+    >>> fgr = Method("CGD", "λ", ladder=(0.03, 0.1, 0.3), options={"r": 0.05, "guard": False})
+    """
+
+    optimizer: str = ""
+    symbol: Literal["λ", "ρ", ""] = ""
+    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
+    when: Callable[[int], range] = range
+    ascent_fraction: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def by_gap(self) -> bool:
+        """Whether it sets its own strength, from held-out examples."""
+        return self.optimizer == "GapSAM"
+
+    def wrap(self, base: Any, model: Any, strength: float, steps: int, **options: Any) -> Any:
+        """Wrap the base for a run of `steps` steps; return the base itself if there is no wrapper."""
+        if not self.optimizer:
+            return base
+        given = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
+        given |= {_NAMES[self.symbol]: strength} if self.symbol else {}
+        given |= {"ascent_fraction": self.ascent_fraction} if 0 < self.ascent_fraction < 1 else {}
+        return getattr(ours, self.optimizer)(base, model, **given | dict(self.options) | options)
+
+
+BASE = Method()
+METHODS: dict[str, Method] = {
+    "sam": Method("SAM", "ρ"),
+    "sam-late": Method("SAM", "ρ", when=last(0.25)),
+    "share16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
+    "gap": Method("GapSAM", ascent_fraction=1 / 16),
+    "cgd": Method("CGD", "λ"),
+}
+"""The methods by name."""
+
+
+def steps_of(method: Method, grads: float, batch: int) -> int:
+    """Return the largest number of steps within a budget of gradients; for GapSAM, the most it could take."""
+    fraction = method.ascent_fraction if method.optimizer else 0
+    rows = min(max(2, round(fraction * batch)), batch) if fraction else 0  # of the ascent step's pass
+
+    def cost(steps: int) -> int:
+        perturbed = method.when(steps)
+        return steps * batch + rows * (len(perturbed) + (0 not in perturbed))
+
+    steps = int(grads) if method.by_gap else bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
+    if method.by_gap and steps < ascent.LEAST:
+        raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, but this allows {steps}")
+    if method.optimizer and not method.when(steps):
+        raise ValueError(f"budget: it allows {steps} steps, none of which has an ascent step")
+    return steps
+
+
+class Base(NamedTuple):
+    """An optimizer that takes the steps, with its default values of lr and weight decay."""
+
+    kind: Callable[..., Any]
+    lr: tuple[float, ...]
+    decay: tuple[float, ...]
+
+    def build(self, params: Any, lr: float, decay: float) -> Any:
+        """Return the optimizer of these parameters."""
+        return self.kind(params, lr=lr, weight_decay=decay)
+
+
+BASES = {
+    "sgd": Base(partial(torch.optim.SGD, momentum=0.9), (0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2)),
+    "adamw": Base(torch.optim.AdamW, (3e-4, 1e-3, 3e-3), (0.01, 0.1, 0.3)),
+}
+
+
+def learning_rate(step: float, steps: float) -> float:
+    """Return the fraction of the peak learning rate: warm-up over the first twentieth, then cosine decay."""
+    rise = max(1, round(_WARMUP * steps))
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / (steps - rise))) if step < steps else 0.0
 
 
 class Data(NamedTuple):
@@ -45,7 +145,7 @@ class Task:
     loss: Callable[..., Any]  # the mean loss of the network's output and the targets
     data: Data
     batch: int
-    base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
+    base: Builder  # of the optimizer, from parameters, lr and weight decay
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
     held_out: Any = None  # rows that are not trained on: for early stopping, and for GapSAM
@@ -71,12 +171,11 @@ class Task:
         watched = self.data._replace(x_test=take(self.data.x, rows), y_test=self.data.y[rows])
         return every[~torch.isin(every, rows)], watched
 
-    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
-        """Take one step on a batch, with label smoothing."""
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
+        """Take one step on a batch."""
 
         def loss_of(x: Any, y: Any) -> Any:
-            smoothed = {"label_smoothing": smoothing} if smoothing else {}
-            return self.loss(self.forward(model, x), y, **smoothed)
+            return self.loss(self.forward(model, x), y)
 
         if hasattr(optimizer, "step_on"):
             optimizer.step_on(loss_of, x, y)
@@ -90,20 +189,15 @@ class Task:
 def drawing(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Seed torch's generators, on the CPU and on a device, and restore their states afterwards."""
     device = torch.device(device)
-    undo = random_of(device)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
-    if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
-    try:
+    with _torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
+        if device.type != "cpu":
+            torch.get_device_module(device).manual_seed(seed)
         yield
-    finally:
-        undo()
 
 
 def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
     """Yield rows for minibatches without end, shuffled in each epoch; incomplete batches are dropped."""
-    if batch > len(rows):
-        raise ValueError(f"batch: expected at most the {len(rows)} examples, got {batch}")
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = rows[torch.randperm(len(rows), generator=generator).to(rows.device)]
@@ -144,12 +238,10 @@ def fit(
     evaluations: int = EVALUATIONS,
     watch: Callable[[Any], None] | None = None,
 ) -> Run:
-    """Train one network within a budget of gradients, and evaluate it during the run and at the end.
+    """Train one network within a budget of gradients, evaluated evenly in gradients; `watch` is called after.
 
-    The weights, the order of the minibatches, their augmentation and the dropout masks depend on the seed
-    alone: step k has the same masks with every method, and in every process. A run ends when its test loss
-    is no longer finite. The test data is evaluated `evaluations` times, evenly in gradients; `watch` is
-    called with the network after each.
+    Weights, minibatches, augmentation and dropout masks depend on the seed and the step alone. A run ends
+    when its test loss is no longer finite.
     """
     data, batch, device = task.data, task.batch, task.device
     rows, watched = task.apart()
@@ -160,11 +252,9 @@ def fit(
         options["validation"] = lambda: _judged(model, watched, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
     optimizer = method.wrap(base, model, choice.strength, steps, **options)
-    average = _average(model, choice.strength) if method.symbol == "β" else None
-    smoothing = choice.strength if method.symbol == "ε" else 0.0
     random = torch.Generator(device).manual_seed(seed)
     taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
-    curve = _Curve(task, model if average is None else average.module, watched, watch)
+    curve = _Curve(task, model, watched, watch)
     curve.evaluate(0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(done, steps))
     drawn = batches(rows, batch, seed)
@@ -176,12 +266,10 @@ def fit(
             picked = next(drawn)
             x = take(data.x, picked)
             x = x if task.augment is None else task.augment(x, random)
-            task.step(model, optimizer, x, data.y[picked], smoothing)
+            task.step(model, optimizer, x, data.y[picked])
             taken += 1
             done = optimizer.gradients if method.by_gap else taken
             schedule.step()
-            if average is not None:
-                average.update_parameters(model)
             spent = round(batch * getattr(optimizer, "gradients", taken))
             before = curve.points[-1][0]
             if spent * evaluations // most > before * evaluations // most or steps - done < 1:
@@ -192,18 +280,6 @@ def fit(
         name, seed, taken, at[-1], at, accuracies, losses, strength=choice.strength, seconds=curve.seconds,
         times=times, perturbed=getattr(optimizer, "perturbed", 0), held_out=held_out[0] if held_out else (),
     )  # fmt: skip
-
-
-def _average(model: Any, decay: float) -> Any:
-    """Return a running mean of weights and statistics; a plain mean until there are enough steps for β."""
-    taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
-
-    def update(averages: Any, current: Any, count: Any) -> None:
-        taken[averages[0].dtype] += 1
-        n = taken[averages[0].dtype]
-        swa_utils.get_ema_multi_avg_fn(min(decay, n / (n + 1)))(averages, current, count)
-
-    return swa_utils.AveragedModel(model, multi_avg_fn=update, use_buffers=True)
 
 
 def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:

@@ -1,9 +1,9 @@
-"""`fit` in `fit_gpytorch_mll`: the likelihood of BoTorch's own fit or better, from one start or many."""
+"""`fit` in `fit_gpytorch_mll`: the likelihood of BoTorch's own fit or better."""
 
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import ModelFittingError, UnsupportedError
+from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim.closures import get_loss_closure, get_loss_closure_with_grads
@@ -12,7 +12,7 @@ from botorch.optim.utils import get_parameters
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 
 from steepen._call.multistart import descend
-from steepen.integrations.botorch import _fit, fit
+from steepen.integrations.botorch import fit
 
 
 def data(outputs=1):
@@ -37,40 +37,29 @@ def likelihood(mll):
     return value
 
 
-@pytest.mark.parametrize(("outputs", "restarts", "listed"), [(1, 1, False), (2, 2, False), (2, 1, True)])
-def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts, listed):
+@pytest.mark.parametrize(("outputs", "listed"), [(1, False), (2, False), (2, True)])
+def test_the_likelihood_is_that_of_botorchs_fit(outputs, listed):
     torch.manual_seed(0)
     reference = fit_gpytorch_mll(mll_of(outputs, listed))
-    mll = fit_gpytorch_mll(mll_of(outputs, listed), optimizer=fit, optimizer_kwargs={"restarts": restarts})
+    mll = fit_gpytorch_mll(mll_of(outputs, listed), optimizer=fit)
     assert not mll.training
     assert likelihood(mll) >= likelihood(reference) - 1e-5
     for ours, theirs in zip(mll.parameters(), reference.parameters(), strict=True):
         assert ours.shape == theirs.shape
 
 
-def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch):
+def test_of_all_attempts_botorch_keeps_the_best():
     torch.manual_seed(0)
 
-    def noisy():
+    def far():
         mll = mll_of()
         mll.model.likelihood.noise = 5.0
         mll.model.covar_module.lengthscale = 50.0
         return mll
 
-    alone = likelihood(fit_gpytorch_mll(noisy(), optimizer=fit))
-    found = noisy()
-    fit(found, restarts=3)
+    alone = likelihood(fit_gpytorch_mll(far(), optimizer=fit))
+    found = fit_gpytorch_mll(far(), optimizer=fit, max_attempts=3, pick_best_of_all_attempts=True)
     assert likelihood(found) >= alone - 1e-6
-    closure_of = _fit.get_loss_closure
-
-    def spoilt(mll):  # no value for the first start
-        kernel, value = mll.model.covar_module, closure_of(mll)
-        return lambda: torch.where(kernel.lengthscale.amax(dim=(-1, -2)) > 20, torch.nan, value())
-
-    monkeypatch.setattr(_fit, "get_loss_closure", spoilt)
-    other = noisy()
-    fit(other, restarts=3)
-    assert likelihood(other) >= alone - 1e-6
 
 
 @pytest.mark.parametrize("race", [True, False])
@@ -113,13 +102,8 @@ def test_a_closure_of_ones_own_and_bounds():
 
 
 def test_wrong_arguments():
-    for message, given in (
-        ("restarts: expected a whole number", {"restarts": 0}),
-        ("closure", {"closure": lambda: None, "restarts": 2}),
-        ('options."maxiter".: expected a whole number', {"options": {"maxiter": 0}}),
-    ):
-        with pytest.raises((ValueError, UnsupportedError), match=message):
-            fit(mll_of(), **given)
+    with pytest.raises(ValueError, match=r'options."maxiter".: expected a whole number'):
+        fit(mll_of(), options={"maxiter": 0})
     with pytest.raises(ValueError, match="parameters: expected some"):
         fit(mll_of().requires_grad_(False))
 

@@ -1,17 +1,13 @@
 """One run, many, or a traced program, in one set of formulas.
 
-Directions, steps and the loop are written once. A *backend* has what differs between the three kinds of run:
+A *backend* has what differs between the three kinds of run:
 
     Single   vectors `(n,)`;   a scalar is a Python number
     Batch    batches `(B, n)`; a scalar is a NumPy array, one value per row; masks in place of branches
     Traced   vectors `(n,)` of JAX under `jit`, with `vmap` for batches; a scalar is an array of no dimension
 
 `any(mask)` means "may hold" and `all(mask)` "surely holds". The first two backends answer truly, the traced
-one True and False: `if backend.any(mask)` is a shortcut around work that changes nothing where the mask is
-False.
-
-A row of a batch equals the run made alone up to rounding: BLAS sums the products of one matrix and of many in
-another order. The same batch has the same bits again.
+one True and False: `if backend.any(mask)` skips work that changes nothing where the mask is False.
 """
 
 from __future__ import annotations

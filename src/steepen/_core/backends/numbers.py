@@ -22,11 +22,6 @@ def clip(a: float, low: float, high: float) -> float:
     return minimum(maximum(a, low), high)
 
 
-def where(condition: bool, a: float, b: float) -> float:
-    """Return a where the condition holds, else b."""
-    return a if condition else b
-
-
 def sqrt(a: float) -> float:
     """Return the square root; NaN of a negative number."""
     return math.sqrt(a) if a >= 0 else math.nan

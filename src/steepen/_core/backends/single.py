@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,9 +19,6 @@ SHORT = 8
 
 LARGE = 32
 """From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
-
-FEW = 32
-"""A library that compiles for every shape uses at least this many slots of a memory."""
 
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
@@ -94,13 +92,9 @@ class Single:
         return limit
 
     def used(self, count: Any, capacity: int) -> int:
-        """Return how many slots of a memory to use after `count` writes; empty ones have no effect.
-
-        A library that compiles for every shape gets a power of two, at least FEW, so that shapes are few.
-        """
+        """Return how many slots of a memory to use after `count` writes; empty ones have no effect."""
         filled = int(np.max(count))
-        looked = max(FEW, 1 << (filled - 1).bit_length()) if filled and self._compiles else filled
-        return min(looked, capacity)
+        return capacity if filled and self._compiles else min(filled, capacity)
 
     def dot(self, a: Array, b: Array) -> Any:
         """Return the inner product."""
@@ -162,10 +156,6 @@ class Single:
         """Return M·v for a symmetric matrix."""
         return (matrix * v[..., None, :]).sum(axis=-1)
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return AᵀB."""
-        return A.swapaxes(-1, -2) @ B
-
     def diagonal(self, matrix: Array) -> Array:
         """Return the diagonal of a matrix."""
         return self.xp.linalg.diagonal(matrix)
@@ -190,11 +180,6 @@ class Single:
     def mix(self, c: Array, A: Array) -> Array:
         """Return Aᵀ·c."""
         return c @ A
-
-    def room(self, x: Array, *places: int) -> Array:
-        """Return zeros for this many vectors like x, for each row of a batch."""
-        shape = (*x.shape[:-1], *places, x.shape[-1])
-        return self.xp.zeros(shape, dtype=x.dtype, device=device(x))
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         """Return `a` with a value in one place of these rows; `a` may be overwritten."""
@@ -243,10 +228,9 @@ class NumPySingle(Single):
         super().__init__(x)
         double = x.dtype == np.float64
         # functions without a self are quicker to call
-        if len(x) >= SHORT:
-            self.dot, self.norm, self.inner = _long_dot, _long_norm, _long_inner
-        elif double:
-            self.dot, self.norm = _short_dot, _short_norm
+        if double or len(x) >= SHORT:
+            self.dot = _short_dot if len(x) < SHORT else _long_dot
+            self.norm = partial(_norm, self.dot)
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
         self.finite = self.arrived = _finite
@@ -309,10 +293,8 @@ def _root(square: float, v: Any, wild: bool = False) -> float:
     return math.sqrt(square) if TINY < square < HUGE else float(norm(v)[0])
 
 
-def _short_norm(v: Any, near: Any = None) -> float:
-    square = 0.0
-    for value in v.tolist():
-        square += value * value
+def _norm(dot: Callable[[Any, Any], float], v: Any, near: Any = None) -> float:
+    square = dot(v, v)
     return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
@@ -322,15 +304,6 @@ def _finite(v: Any, length: Any = None) -> bool:
 
 def _long_dot(a: Any, b: Any) -> float:
     return float(a.dot(b))
-
-
-def _long_norm(v: Any, near: Any = None) -> float:
-    square = float(v.dot(v))
-    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
-
-
-def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:
-    return [float(a.dot(b)) for a, b in pairs]
 
 
 def _blas(v: Any, name: str) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.optim.utils import columnwise_clamp, fix_features
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._call.multistart import descend
-from ._rows import Evaluation, read_options
+from ._options import read_options
 
 
 def gen_candidates(
@@ -31,7 +32,7 @@ def gen_candidates(
     equality_constraints: Any = None,
     nonlinear_inequality_constraints: Any = None,
     options: Mapping[str, Any] | None = None,
-    fixed_features: Mapping[int, float | Tensor | None] | None = None,
+    fixed_features: Mapping[int, float | Tensor] | None = None,
     timeout_sec: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Maximise an acquisition function from all starts at once, for `optimize_acqf(gen_candidates=…)`.
@@ -50,8 +51,8 @@ def gen_candidates(
     inequality_constraints, equality_constraints, nonlinear_inequality_constraints : optional
         Not supported; BoTorch's `gen_candidates_scipy` takes them.
     options : dict, optional
-        By BoTorch's names: `maxiter` (2000), the most calls; `ftol` or `factr`, `gtol`, `pgtol` or `tol`,
-        `maxcor`, `maxls`, `maxfun`; `max_optimization_problem_aggregation_size`, the most rows in a call. And
+        By BoTorch's names: `maxiter` (2000), the most calls; `ftol`, `gtol` (or `pgtol`, `tol`), `maxcor`,
+        `maxls`, `maxfun`; `max_optimization_problem_aggregation_size`, the most rows in a call. And
         `race` (True): a row stops early if it is too far behind the best for its rate of progress, or reaches
         the end point of a better one. Set it to False if more than the best candidate matters, as with
         `return_best_only=False`.
@@ -76,27 +77,37 @@ def gen_candidates(
     >>> round(candidates.max().item(), 6), values.shape
     (0.4, torch.Size([2]))
     """
-    _refuse(
-        inequality_constraints=inequality_constraints, equality_constraints=equality_constraints,
-        nonlinear_inequality_constraints=nonlinear_inequality_constraints,
-    )  # fmt: skip
+    for name, constraints in (
+        ("inequality_constraints", inequality_constraints),
+        ("equality_constraints", equality_constraints),
+        ("nonlinear_inequality_constraints", nonlinear_inequality_constraints),
+    ):
+        if constraints:
+            raise UnsupportedError(
+                f"{name}: steepen's gen_candidates supports bounds and fixed features only; "
+                "BoTorch's gen_candidates_scipy takes constraints"
+            )
     settings = read_options(options, race=True)
-    starts = _starts(initial_conditions)
-    _set_eval_mode(acquisition_function)
+    given: Any = initial_conditions
+    if not isinstance(given, Tensor) or given.ndim not in (2, 3) or not given.numel():
+        expected, shape = "a tensor of shape (b, q, d) or (q, d)", tuple(getattr(given, "shape", ()))
+        raise ValueError(f"initial_conditions: expected {expected}, got {type(given).__name__} {shape}")
+    starts = given.detach().reshape(-1, *given.shape[-2:])
     b, q, d = starts.shape
-    x = starts.clone()
-    fixed = _fix(x, fixed_features)
-    low = _side("lower_bounds", lower_bounds, -np.inf, d)
-    high = _side("upper_bounds", upper_bounds, np.inf, d)
-    _check_box(low, high, x, fixed)
-    low[fixed], high[fixed] = -np.inf, np.inf  # a fixed feature has no gradient, so it stays as it is
+    fixed = dict(fixed_features or {})
+    for i in fixed:
+        if not 0 <= i < d:
+            raise ValueError(f"fixed_features: expected features between 0 and {d - 1}, got {i!r}")
+    x = columnwise_clamp(fix_features(starts, fixed), lower_bounds, upper_bounds, raise_on_violation=True)
+    low, high = _side(lower_bounds, -np.inf, d), _side(upper_bounds, np.inf, d)
+    low[list(fixed)], high[list(fixed)] = -np.inf, np.inf  # a fixed feature has no gradient, so it stays
     held = torch.tensor([i in fixed for i in range(d)], device=x.device)
 
     def loss(rows: Tensor) -> Tensor:
         X = rows.view(-1, q, d)
         return -acquisition_function(torch.where(held, X.detach(), X) if fixed else X)
 
-    evaluation = Evaluation("acquisition_function", loss, starts, settings.pop("rows"))
+    evaluation = Evaluation(loss, starts, settings.pop("rows", None))
     begun, sides = x.reshape(b, -1).cpu().numpy(), (np.tile(low, q), np.tile(high, q))
     result = descend(evaluation, begun, *sides, seconds=timeout_sec, **settings)
     x = torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, d)
@@ -104,90 +115,54 @@ def gen_candidates(
     if not np.any(result.nfev):  # out of time
         with torch.no_grad():
             values = acquisition_function(x)
-    lost = ~values.isfinite()
-    if bool(lost.all()):
-        warnings.warn(
-            "No start has a finite acquisition value and gradient.", OptimizationWarning, stacklevel=2
-        )
-    values = torch.where(lost & ~(values == torch.inf), -torch.inf, values)
+    if not bool(values.isfinite().any()):
+        said = "No start has a finite acquisition value and gradient."
+        warnings.warn(said, OptimizationWarning, stacklevel=2)
+    values = values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     return x.reshape(initial_conditions.shape).detach(), values.detach()
 
 
-def _refuse(**given: Any) -> None:
-    for name, constraints in given.items():
-        if constraints:
-            raise UnsupportedError(
-                f"{name}: steepen's gen_candidates supports bounds and fixed features only; "
-                "BoTorch's gen_candidates_scipy takes constraints"
-            )
-
-
-def _starts(given: Any) -> Tensor:
-    """Return the starts as (b, q, d)."""
-    if not isinstance(given, Tensor) or given.dtype not in (torch.float32, torch.float64):
-        kind = getattr(given, "dtype", type(given).__name__)
-        raise TypeError(f"initial_conditions: expected a tensor of float64 or float32, got {kind}")
-    if given.ndim not in (2, 3) or 0 in given.shape:
-        raise ValueError(f"initial_conditions: expected shape (b, q, d) or (q, d), got {tuple(given.shape)}")
-    if given.dtype == torch.float32:
-        warnings.warn(
-            "initial_conditions: in float32 an acquisition function has about seven digits, of which the "
-            "search can use half; float64 finds better candidates",
-            InputDataWarning,
-            stacklevel=3,
-        )
-    return given.detach() if given.ndim == 3 else given.detach()[None]
-
-
-def _set_eval_mode(acquisition_function: Any) -> None:
-    model = getattr(acquisition_function, "model", None)
-    if getattr(model, "training", False):
-        warnings.warn(
-            "acquisition_function: its model was in training mode and is set to evaluation mode",
-            InputDataWarning,
-            stacklevel=3,
-        )
-        model.eval()  # pyright: ignore
-
-
-def _fix(x: Tensor, given: Mapping[int, float | Tensor | None] | None) -> list[int]:
-    """Set the fixed features of the starts, and return their indices."""
-    b, q, d = x.shape
-    for i, value in (given or {}).items():
-        if not isinstance(i, int) or not -d <= i < d:
-            raise ValueError(f"fixed_features: expected features between 0 and {d - 1}, got {i!r}")
-        if value is None:
-            raise UnsupportedError(f"fixed_features: expected a value for feature {i}, got None")
-        tensor = torch.as_tensor(value, dtype=x.dtype, device=x.device).detach()
-        if tensor.numel() > 1 and tensor.shape not in ((b,), (b, 1), (b, q)):
-            shape = tuple(tensor.shape)
-            raise ValueError(f"fixed_features: expected a number or shape {(b,)} or {(b, q)}, got {shape}")
-        if not bool(tensor.isfinite().all()):
-            raise ValueError(f"fixed_features: expected finite values for feature {i}, got {value!r}")
-        x[..., i] = tensor.reshape(b if tensor.numel() > 1 else 1, -1)
-    return sorted(i % d for i in given or {})
-
-
-def _side(name: str, side: Any, infinite: float, d: int) -> NDArray[Any]:
+def _side(side: float | Tensor | None, infinite: float, d: int) -> NDArray[Any]:
     """Return one side of the box, a value for each feature."""
     bound = torch.as_tensor(infinite if side is None else side, dtype=torch.float64).detach().cpu().numpy()
-    if bound.shape not in ((), (1,), (d,)) or np.isnan(bound).any():
-        raise ValueError(f"{name}: expected a number or {d} of them, got {side!r}")
     return np.array(np.broadcast_to(bound, d))
 
 
-def _check_box(low: NDArray[Any], high: NDArray[Any], x: Tensor, fixed: list[int]) -> None:
-    """Raise ValueError for an empty box, and for starts or fixed features outside it."""
-    slack = 1e-6 if x.dtype == torch.float32 else 1e-9
-    for i in range(len(low)):
-        if low[i] > high[i]:
-            sides = f"({low[i]:g}, {high[i]:g})"
-            raise ValueError(f"lower_bounds: expected low <= high, got {sides} for feature {i}")
-        least, most = x[..., i].min().item(), x[..., i].max().item()
-        under, over = slack * max(1, abs(low[i])), slack * max(1, abs(high[i]))
-        if not (low[i] - under <= least and most <= high[i] + over):
-            name = "fixed_features" if i in fixed else "initial_conditions"
-            raise ValueError(
-                f"{name}: expected values between {low[i]:g} and {high[i]:g} for feature {i}, "
-                f"got {least:g} to {most:g}"
-            )
+class Evaluation:
+    """Evaluates f and ∇f of NumPy rows with a function of tensors, in parts if memory is short.
+
+    `values` maps a tensor (rows, n) to one value per row; a call waits for the device once.
+    """
+
+    def __init__(self, values: Callable[[Tensor], Tensor], like: Tensor, rows: int | None):
+        self._values, self._like, self._most = values, like, rows
+
+    def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        X = torch.from_numpy(np.ascontiguousarray(x)).to(self._like)
+        both = self._in_parts(X).cpu().numpy()
+        return both[:, 0], both[:, 1:]
+
+    def _in_parts(self, X: Tensor) -> Tensor:
+        """Return f and ∇f side by side."""
+        while True:
+            try:
+                return torch.cat([self._both(part) for part in X.split(self._most or len(X))])
+            except torch.OutOfMemoryError:
+                most = min(self._most or len(X), len(X))
+                if most == 1:
+                    raise
+                self._most = most // 2
+            if X.is_cuda:
+                torch.cuda.empty_cache()
+
+    def _both(self, X: Tensor) -> Tensor:
+        X = X.detach().requires_grad_()
+        with torch.enable_grad():
+            f = self._values(X)
+        if f.shape != X.shape[:1]:
+            expected = f"one value for each of {len(X)} rows"
+            raise ValueError(f"acquisition_function: expected {expected}, got shape {tuple(f.shape)}")
+        if not f.requires_grad:
+            raise ValueError("acquisition_function: its value has no gradient in torch's graph")
+        (g,) = torch.autograd.grad(f.sum(), X)
+        return torch.cat([f.detach()[:, None], g], dim=1)

@@ -1,4 +1,4 @@
-"""Gradient penalties on acquisition functions: named as future work in the paper."""
+"""A gradient penalty on acquisition functions: named as future work in the paper."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -59,56 +58,19 @@ class GradientPenalty(Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """Return the penalty of each batch of q points."""
-        x, g = _gradient(lambda x: self.model.posterior(x).mean[..., 0], X, "model: its posterior mean")
-        sigma = self.covariance.to(g)
-        if sigma.numel() not in (1, g.shape[-1], g.shape[-1] ** 2):
-            raise ValueError(
-                f"covariance: {tuple(sigma.shape)} does not fit points with {g.shape[-1]} features"
-            )
-        sigma = sigma if sigma.ndim == 2 else sigma.expand(g.shape[-1]).diag()
-        variance = (g * (g @ sigma)).sum(dim=-1)
-        if self.curvature:
-            with torch.enable_grad():
+        with torch.enable_grad():
+            x = X if X.requires_grad else X.detach().requires_grad_()
+            mean = self.model.posterior(x).mean
+            (g,) = torch.autograd.grad(mean.sum(), x, create_graph=True)
+            d, sigma = g.shape[-1], self.covariance.to(g)
+            if sigma.numel() not in (1, d, d * d):
+                raise ValueError(f"covariance: {tuple(sigma.shape)} does not fit points with {d} features")
+            sigma = sigma if sigma.ndim == 2 else sigma.expand(d).diag()
+            variance = (g * (g @ sigma)).sum(dim=-1)
+            if self.curvature:
                 sums = [part.sum() for part in g.unbind(dim=-1)]
                 rows = [torch.autograd.grad(total, x, create_graph=True)[0] for total in sums]
-            spread = torch.stack(rows, dim=-2) @ sigma
-            variance = variance + (spread * spread.mT).sum(dim=(-1, -2)) / 2
-        penalty = (variance + TINY).sqrt().max(dim=-1).values
+                spread = torch.stack(rows, dim=-2) @ sigma
+                variance = variance + (spread * spread.mT).sum(dim=(-1, -2)) / 2
+            penalty = (variance + TINY).sqrt().max(dim=-1).values
         return penalty if X.requires_grad else penalty.detach()
-
-
-class AcquisitionGradientPenalty(Module):
-    """‖∇a‖² of an acquisition function a, for BoTorch's `PenalizedAcquisitionFunction`.
-
-    Maximising a − λ‖∇a‖² is minimising the paper's steeper landscape of −a: the maxima of a stay, as its
-    gradient vanishes there, and the slopes around them get steeper.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from steepen.integrations.botorch import AcquisitionGradientPenalty
-    >>> penalty = AcquisitionGradientPenalty(lambda X: (X**2).sum(dim=(-1, -2)))
-    >>> penalty(torch.tensor([[[3.0]]]))
-    tensor([36.])
-    """
-
-    def __init__(self, acquisition_function: Callable[[Tensor], Tensor]):
-        super().__init__()
-        self.acquisition_function = acquisition_function
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Return the penalty of each batch of q points."""
-        _, g = _gradient(self.acquisition_function, X, "acquisition_function: its value")
-        return (g if X.requires_grad else g.detach()).square().sum(dim=(-1, -2))
-
-
-def _gradient(function: Callable[[Tensor], Tensor], X: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    """Return the points, and the gradient of a function there; if X is in no graph, in a new one."""
-    with torch.enable_grad():
-        x = X if X.requires_grad else X.detach().requires_grad_()
-        value, g = function(x), None
-        if value.requires_grad:
-            (g,) = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)
-    if g is None:
-        raise ValueError(f"{what} has no gradient")
-    return x, g
