@@ -173,8 +173,7 @@ def test_slots_search_as_the_eager_batch_does(method):
 
 
 def test_devices_share_a_batch_and_change_no_bit_of_it():
-    x0 = np.random.default_rng(0).uniform(-1, 1, (11, 2))
-    step = np.linspace(0.01, 0.1, 11)
+    x0, step = np.random.default_rng(0).uniform(-1, 1, (11, 2)), np.linspace(0.01, 0.1, 11)
 
     def run(x=x0, mesh=None, step=step, fun=beale):
         return sj.minimize(fun, x, mesh=mesh, method="gd", step=step, slots=2, budget=st.Budget(iters=50))
@@ -251,6 +250,7 @@ def test_what_is_rare_is_run_again_by_the_whole_program():
     many = sj.minimize(fun, starts, gtol=0.0)
     assert _slots.many.programs() == before + 2
     assert set(map(int, many.status)) <= {*FLOOR, st.Status.NONFINITE_VALUE}
+    assert np.isfinite(many.jac[:2]).all()  # of rows that ended before others
     inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0))  # it has all in one program
     for row, start in enumerate(starts):
         for one in (sj.minimize(fun, start, gtol=0.0), inside(start)):

@@ -70,7 +70,6 @@ def strict():
         yield
 
 
-SLOW = pytest.mark.slow
 MATRIX = np.diag([1.0, 3.0, 0.5, 2.0, 1.5]) + 0.1
 
 
@@ -94,7 +93,7 @@ PROBLEMS = {
     ("name", "method"),
     [
         *((name, "bfgs") for name in sample(PROBLEMS, 1)),
-        pytest.param("one number, below zero", "cgd-auto", marks=SLOW),
+        pytest.param("one number, below zero", "cgd-auto", marks=pytest.mark.slow),
     ],
 )
 def test_minimum_and_jvp(name, method):

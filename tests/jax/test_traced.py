@@ -11,7 +11,6 @@ from ..test_penalties import PENALTIES
 
 N, ITERS = 6, 60
 
-
 RAMP = schedules.L(0.001, 0.01, ITERS)
 SCHEDULES = (
     schedules.Constant(0.01), schedules.L(0.001, 0.01, 1), schedules.L(0.001, 0.01, ITERS // 2),

@@ -76,7 +76,7 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
             return fun(x)
 
         found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))
-        key = (str(found.jaxpr), *map(id, _within(found.jaxpr)), rows)
+        key = (str(found.jaxpr), *map(id, inner_constants(found.jaxpr)), rows)
         if key not in _PROGRAMS:
             if len(_PROGRAMS) == PROGRAMS:
                 del _PROGRAMS[next(iter(_PROGRAMS))]
@@ -92,16 +92,16 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
     return Derivatives(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
 
 
-def _within(jaxpr: Any) -> Iterator[Any]:
+def inner_constants(jaxpr: Any) -> Iterator[Any]:
     """Yield the data that functions inside of a function have closed over."""
     for equation in jaxpr.eqns:
         for value in equation.params.values():
             for part in cast("list[Any]", value if isinstance(value, tuple | list) else [value]):
                 if hasattr(part, "consts"):
                     yield from part.consts
-                    yield from _within(part.jaxpr)
+                    yield from inner_constants(part.jaxpr)
                 elif hasattr(part, "eqns"):
-                    yield from _within(part)
+                    yield from inner_constants(part)
 
 
 def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:

@@ -37,23 +37,21 @@ from .._core.status import Status  # noqa: E402
 from ..budget import Budget  # noqa: E402
 from ..directions import Direction  # noqa: E402
 from ..jax import Bounds  # noqa: E402
-from ..jax._derivative import Held, follow  # noqa: E402
+from ..jax._derivative import differentiable  # noqa: E402
 from ..jax._jax import plain  # noqa: E402
 from ..jax._loop import Driver, Inputs, Slot  # noqa: E402
 from ..jax._minimize import sides_of  # noqa: E402
-from ..jax._points import Shape, shape_of  # noqa: E402
-from ..jax._program import Program, filled  # noqa: E402
+from ..jax._program import Program, Shape, filled, vector_of  # noqa: E402
 
 __all__ = ["Adjoint", "Minimiser"]
 
 UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
-NOT_KNOWN = ("tol", "gtol", "ftol")
-"""Tolerances that have another name in optimistix."""
+KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in ("tol", "gtol", "ftol"))
+"""Settings that have no other name in optimistix."""
 
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
-
 
 _OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
 """Whether the adjoint is `Adjoint`, which accounts for bounds."""
@@ -68,24 +66,19 @@ class _State(NamedTuple):
 class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     """A steepen method as an optimistix solver; one step is one iteration, including the line search.
 
-    After the last iteration, one more step without a move reports the final point to optimistix.
+    After the last iteration, one more step without a move reports the final point to optimistix. A run
+    without success has the result `nonlinear_divergence`; `stats` have steepen's `status` and counts.
 
     The options of `optimistix.minimise` are `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`: bounds
-    like y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative ignores them and
-    would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
-    without success has the result `nonlinear_divergence`.
+    like y0 or numbers; these need `adjoint=Adjoint()`.
 
     Parameters
     ----------
-    rtol : float, optional
-        The tolerance on the relative change of f: steepen's ftol.
-    atol : float, optional
-        The tolerance on the norm of ∇f: steepen's gtol.
-    method : str or Direction
-        As in `steepen.minimize`.
-    **given
-        step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel, as there; without a budget, the
-        only limit is `max_steps`.
+    rtol, atol : float, optional
+        Tolerances on the relative change of f and on the norm of ∇f: steepen's ftol and gtol.
+    method, **given
+        As in `steepen.minimize`: step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel;
+        without a budget, the only limit is `max_steps`.
 
     Examples
     --------
@@ -166,24 +159,20 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         return there, fn(there, args)[1], {"status": status} | state.slot.counts._asdict()
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
-        shape = shape_of(y, False)
+        x, shape = vector_of(y)
         mode = options.get("autodiff_mode", "bwd")
         if mode not in MODES:
             raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
         bounds = _bounds(options, shape)
-        template, numbers = filled(
-            (shape.size,), shape.dtype, self.method, **{"budget": UNLIMITED} | self.given
-        )
-        program = Program(lambda y, args: fn(y, args)[0], shape, template)
-        x = shape.vector(y)
+        static, numbers = filled(x.shape, shape.dtype, self.method, **{"budget": UNLIMITED} | self.given)
+        program = Program(fn, shape, static)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
 
 
 class Adjoint(optx.AbstractAdjoint):
     """The derivative of `Minimiser`, also with bounds: `optimistix.minimise(..., adjoint=Adjoint())`.
 
-    By the implicit function theorem: variables at an active bound move with it, the others with args, with
-    what fn closes over, and with those at bounds. NaN where it does not exist, as in `steepen.jax.minimize`.
+    Variables at an active bound move with it. NaN where it does not exist, as in `steepen.jax.minimize`.
 
     Examples
     --------
@@ -198,47 +187,38 @@ class Adjoint(optx.AbstractAdjoint):
 
     def apply(self, primal_fn: Any, rewrite_fn: Any, inputs: Any, tags: Any) -> Any:
         """Run the solver, and make its final point differentiable with respect to the inputs."""
-        dynamic, static = eqx.partition(inputs, eqx.is_array)
-        still = eqx.combine(jax.tree.map(jax.lax.stop_gradient, dynamic), static)
         token = _OURS.set(True)
         try:
-            y, rest = primal_fn((*still, partial(eqxi.while_loop, kind="lax")))
+            y, rest = primal_fn((*_still(inputs), partial(eqxi.while_loop, kind="lax")))
         finally:
             _OURS.reset(token)
-        y, rest = eqx.filter(y, eqx.is_array), jax.tree.map(_stopped, rest)
+        y, rest = eqx.filter(y, eqx.is_array), _still(rest)
         with plain():
             return self._tied(y, rest[1] == optx.RESULTS.successful, inputs), rest
 
     def _tied(self, y: Any, sound: Any, inputs: Any) -> Any:
         fn, solver, _, args, options = inputs[:5]
-        shape = shape_of(y, False)
+        x, shape = vector_of(y)
         theta, static = eqx.partition((fn, args), eqx.is_array)
 
         def fun(x: Any, theta: Any) -> Any:
             fn, args = eqx.combine(theta, static)
             return jnp.asarray(fn(shape.point(x), args)[0], x.dtype)
 
-        x, bounds = jax.lax.stop_gradient(shape.vector(y)), _bounds(options, shape)
-        edge, held, clear = None, None, jnp.array(True)
+        x, bounds, g, tol = jax.lax.stop_gradient(x), _bounds(options, shape), None, None
         if bounds is not None:
-            derive = MODES[options.get("autodiff_mode", "bwd")]
+            derive, given = MODES[options.get("autodiff_mode", "bwd")], getattr(solver, "given", {})
             g = jax.lax.stop_gradient(derive(fun)(x, theta))
-            gtol = getattr(solver, "given", {}).get("gtol")
-            tol = settings_of(x.shape, x.dtype, "gd", gtol=gtol).tolerances.g
-            found = Held.at(x, g, jax.tree.map(jax.lax.stop_gradient, bounds), tol)
-            edge, held, clear = found.edge(x, bounds), found.held, found.clear
-        at, _ = follow(fun, x, jnp.zeros((), x.dtype), theta, edge, held, sound, clear)
+            tol = settings_of(x.shape, x.dtype, "gd", gtol=given.get("gtol")).tolerances.g
+        at, _ = differentiable(fun, x, jnp.zeros((), x.dtype), g, theta, bounds, tol, sound)
         return shape.point(at)
 
 
 def _bounds(options: dict[str, Any], shape: Shape) -> tuple[Any, Any] | None:
     sides = {"lb": options.get("lower"), "ub": options.get("upper")}
-    sides = {name: side for name, side in sides.items() if side is not None}
-    return sides_of(Bounds(**sides), shape) if sides else None
+    given = {name: side for name, side in sides.items() if side is not None}
+    return sides_of(Bounds(**given), shape) if given else None
 
 
-def _stopped(leaf: Any) -> Any:
-    return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
-
-
-KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in NOT_KNOWN)
+def _still(tree: Any) -> Any:
+    return jax.tree.map(lambda a: jax.lax.stop_gradient(a) if eqx.is_array(a) else a, tree)

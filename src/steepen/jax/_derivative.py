@@ -8,7 +8,7 @@ on exact products H·v; it is symmetric, which gives both modes of differentiati
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ._jax import cg, jax, jnp
 
@@ -16,51 +16,42 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 """The relative residual of conjugate gradients."""
 
 
-class Held(NamedTuple):
-    """Masks of the variables at their lower and upper bounds, and 1 for those held there by a multiplier.
+def differentiable(
+    fun: Any, x: Any, f: Any, g: Any, theta: Any, bounds: tuple[Any, Any] | None, tol: Any, sound: Any
+) -> tuple[Any, Any]:
+    """Return x and f of a minimum, where ∇f is g, with their derivatives by θ and the bounds.
 
-    `clear` is False if a variable is at a bound with a multiplier of zero: x then has only one-sided
-    derivatives.
+    They are NaN unless the point is `sound`, a minimum; those of x also if a variable is at a bound with a
+    multiplier that is zero, up to the tolerance: x then has only one-sided derivatives.
     """
-
-    low: Any
-    high: Any
-    held: Any
-    clear: Any
-
-    @classmethod
-    def at(cls, x: Any, g: Any, bounds: tuple[Any, Any], tol: Any) -> Held:
-        """Return the masks at x, where ∇f is g; multipliers within the tolerance count as zero."""
-        lower, upper = bounds
-        high = (upper - x <= tol) & (g < -tol)
-        low = ((x - lower <= tol) & (g > tol)) | ((lower == upper) & ~high)
-        idle = ((x <= lower) | (x >= upper)) & ~low & ~high
-        held = (low | high).astype(x.dtype)
-        return cls(low | (idle & (x <= lower)), high | (idle & (x >= upper)), held, ~idle.any(axis=-1))
-
-    def edge(self, x: Any, bounds: tuple[Any, Any]) -> Any:
-        """Return x, with variables at a bound replaced by the bound."""
-        return jnp.where(self.low, bounds[0], jnp.where(self.high, bounds[1], x))
+    if bounds is None:
+        return _follow(fun, x, f, theta, None, None, sound, sound)
+    lower, upper = jax.tree.map(jax.lax.stop_gradient, bounds)
+    high = (upper - x <= tol) & (g < -tol)
+    low = ((x - lower <= tol) & (g > tol)) | ((lower == upper) & ~high)
+    free = ~(low | high)
+    edge = jnp.where(low | (free & (x <= lower)), bounds[0], x)
+    edge = jnp.where(high | (free & (x >= upper)), bounds[1], edge)
+    clear = ~(free & ((x <= lower) | (x >= upper))).any()
+    return _follow(fun, x, f, theta, edge, (~free).astype(x.dtype), sound, sound & clear)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def follow(
+def _follow(
     fun: Any, x: Any, f: Any, theta: Any, edge: Any, held: Any, sound: Any, clear: Any
 ) -> tuple[Any, Any]:
-    """Return x and f, with their derivatives by θ and the bounds.
+    """Return x and f; `edge` is x with the bound in place of variables at one, `held` is 1 where they stay.
 
-    `edge` is x with variables at a bound replaced by the bound, or None without bounds. The derivative of f
-    is NaN unless the point is `sound`, a minimum; that of x unless it is `clear`, too.
+    f has a derivative if the point is `sound`, and x if it is `clear`.
     """
     return x, f
 
 
-@follow.defjvp
-def _follow(fun: Any, primals: Any, tangents: Any) -> Any:
+@_follow.defjvp
+def _jvp(fun: Any, primals: Any, tangents: Any) -> Any:
     x, f, theta, edge, held, sound, clear = primals
     change, shift = tangents[2], tangents[3]
-    # for derivatives of higher order
-    x, f = follow(fun, x, f, theta, edge, held, sound, clear)
+    x, f = _follow(fun, *primals)  # for derivatives of higher order
     grad = jax.grad(fun)
 
     def slope(y: Any) -> Any:
@@ -82,7 +73,7 @@ def _follow(fun: Any, primals: Any, tangents: Any) -> Any:
         return jax.jvp(function, (x, theta), (held * shift, change))[1]
 
     # factors before and after the solve, which would turn NaN into 0 in one of the modes
-    told, known = (jnp.where(mask, 1.0, jnp.nan).astype(x.dtype) for mask in (sound, sound & clear))
+    told, known = (jnp.where(mask, 1.0, jnp.nan).astype(x.dtype) for mask in (sound, clear))
     right = -known * at(grad)
     moved = jax.lax.custom_linear_solve(
         product, right if edge is None else (1 - held) * right, solve, symmetric=True

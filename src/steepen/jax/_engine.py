@@ -22,8 +22,7 @@ from ._minimize import minimize
 from ._solution import Trace as Ring
 
 REFUSED = {
-    "callback": None, "checkpoint": None, "progress": False, "check_gradient": False,
-    "workers": None,
+    "callback": None, "checkpoint": None, "progress": False, "check_gradient": False, "workers": None,
     "hvp": None, "hessp": None, "hess": None,
 }  # fmt: skip
 """Options of the eager engine alone, with their defaults."""
@@ -47,7 +46,10 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
         )  # fmt: skip
         found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
         status, success = np.asarray(found.status), np.asarray(found.success)
-    scalars: Any = np.asarray if x.ndim == 2 else _plain
+
+    def scalars(a: Any) -> Any:
+        return np.asarray(a) if x.ndim == 2 else np.asarray(a).item()
+
     direction, evaluator = direction_of(method), cast(Any, Function)
     one = None if x.ndim == 2 else Status(int(status))
     result = Result(
@@ -80,7 +82,3 @@ def _unrolled(ring: Ring, batch: bool) -> Trace:
     columns = {name: spread(column) for name, column in columns.items()}
     length = k.max(axis=1) + 1 - first if batch else None
     return Trace(k=np.arange(first, last + 1), length=length, **columns)
-
-
-def _plain(a: Any) -> Any:
-    return np.asarray(a).item()

@@ -21,7 +21,6 @@ class Tally(EvaluationCounter):
         backend.counter = self
 
     def count(self, only: Any, *names: str, times: int = 1) -> None:
-        """Count a call where the mask holds."""
         ones: Any = 1 if only is None or only is True else jnp.asarray(only, jnp.int32)
         for name in names:
             setattr(self, name, getattr(self, name) + times * ones)
@@ -40,12 +39,10 @@ class Hessian:
         self._grad, self._counter = grad, counter
 
     def product(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
-        """Evaluate H·v."""
         self._counter.count(only, "nhvp")
         return jax.linearize(self._grad, x)[1](v)
 
     def matrix(self, x: Any, g: Any, only: Any = None) -> Any:
-        """Evaluate H."""
         self._counter.count(only, "nhev")
         return jax.jacfwd(self._grad)(x)
 
@@ -70,14 +67,10 @@ class Function(GradientDifference):
 
     @property
     def _comes(self) -> bool:
-        """Whether ∇f is evaluated with f: in a single run, where most trials are accepted, and in rare code.
-
-        Among many slots some trial is always rejected.
-        """
+        """Whether ∇f is evaluated with f: in rare code, and in a single run, which accepts most trials."""
         return self._traced.alone or self._traced.seldom
 
     def value(self, x: Any, only: Any = None) -> Any:
-        """Evaluate f."""
         self.counter.count(only, "nfev")
         if self._comes:
             self.cached_gradient, f = (self._shared if self._traced.seldom else self._both)(x)
@@ -86,7 +79,6 @@ class Function(GradientDifference):
         return _once(self._fun(x), only)
 
     def grad(self, x: Any, only: Any = None, cached: Any = None, *, spare: bool = False) -> Any:
-        """Evaluate ∇f, unless it was evaluated with f."""
         self.counter.count(only, "njev")
         if cached is not None and self._comes:
             return cached

@@ -13,6 +13,7 @@ jax: Any = load("jax", "steepen.jax", extra="jax")
 jnp: Any = load("jax.numpy", "steepen.jax", extra="jax")
 core: Any = load("jax.extend", "steepen.jax", extra="jax").core
 cg: Any = load("jax.scipy.sparse.linalg", "steepen.jax", extra="jax").cg
+ravel_pytree: Any = load("jax.flatten_util", "steepen.jax", extra="jax").ravel_pytree
 
 
 @contextmanager

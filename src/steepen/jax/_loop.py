@@ -1,8 +1,6 @@
 """The compiled driver: the iteration in a `while_loop`.
 
-The loop is entered after the first `check_convergence`, so that what happens only at a start is outside: a
-turn is compute_direction, line_search, handle_failure, and then evaluate and check_convergence at the next
-point.
+A turn begins after `check_convergence`, so that what happens only at a start is outside of the loop.
 """
 
 # what JAX maps over has no types
@@ -32,7 +30,7 @@ CONVERGED, DEFERRED = int(Status.CONVERGED), -2
 NOT: Any = None
 """Takes the place of a field that is not passed on."""
 
-WITHIN = ("failed", "next_point", "p", "free_gradient", "size", "slope", "live")
+WITHIN = dict.fromkeys(("failed", "next_point", "p", "free_gradient", "size", "slope", "live"), False)
 """Fields without meaning between two iterations."""
 
 for record in (SolverState, Point, StepInfo, Best):
@@ -56,7 +54,6 @@ class Slot(NamedTuple):
 
     @property
     def running(self) -> Any:
-        """Whether the run has not ended."""
         return self.c.status == RUNNING
 
 
@@ -91,7 +88,8 @@ class Driver:
         if self.bounds is not None:  # traced bounds have not been checked
             empty = (self.bounds[0] > self.bounds[1]).any()
             c.status = self.backend.select(empty, int(Status.INFEASIBLE), c.status)
-        return self._closed(c, None if self.program.trace is None else self._empty(x))
+        length = self.program.trace
+        return self._closed(c, None if length is None else self._empty(x, length))
 
     def turn(self, slot: Slot, **known: Any) -> Slot:
         """Do one iteration; `known` are fields of the state with a known value, such as its status."""
@@ -142,7 +140,7 @@ class Driver:
         """Return a run between two iterations, with only the fields that the next one needs."""
         run, quick = self.iteration, self.backend.quick
         searches, doubts, penalised = run.step.searches, run.direction.doubts, run.direction.penalised
-        needed = dict.fromkeys(WITHIN, False) | {
+        needed = WITHIN | {
             "best": not self._descends, "n_stalled": searches, "stalled": searches and not quick,
             "active": penalised, "first": penalised or doubts, "max_gnorm": run.relative,
             "doubts": doubts and not quick, "spent": ring is not None,
@@ -154,8 +152,8 @@ class Driver:
         kept = ["alpha"] if self._noiseless else ["alpha", "noise"]
         if searches and not self._descends:
             kept += ["slope", "length"] if run.step.wait else ["slope", "length", "trial", "tried"]
-        names = (field.name for field in fields(StepInfo))
-        c.step_info = StepInfo(*(getattr(c.step_info, name) if name in kept else NOT for name in names))
+        for field in fields(StepInfo):
+            setattr(c.step_info, field.name, getattr(c.step_info, field.name) if field.name in kept else NOT)
         if quick:
             c.status = self.backend.select(self.backend.deferred, DEFERRED, c.status)
             self.backend.deferred = False
@@ -173,11 +171,9 @@ class Driver:
             c.active = not run.direction.steepest
         return c
 
-    def _empty(self, x: Any) -> Trace:
-        length = self.program.trace or 1
-        whole, real = jnp.full(length, -1, jnp.int32), jnp.full(length, NAN, x.dtype)
-        points, flags = jnp.full((length, *x.shape), NAN, x.dtype), whole > 0
-        kinds = {"d": real, "q": whole, "?": flags}
+    def _empty(self, x: Any, length: int) -> Trace:
+        whole, points = jnp.full(length, -1, jnp.int32), jnp.full((length, *x.shape), NAN, x.dtype)
+        kinds = {"d": points[:, 0], "q": whole, "?": whole > 0}
         return Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values()))
 
     def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:

@@ -15,14 +15,12 @@ from .._call.keywords import RunSettings, complete, spelled_out
 from .._core.space import limits_of, rounded
 from .._tools.check import whole
 from ..directions import Direction
-from ._derivative import Held, follow
-from ._jax import compiled, is_traced, jax, jnp, plain
+from ._derivative import differentiable
+from ._jax import compiled, is_traced, jax, jnp, plain, ravel_pytree
 from ._loop import Inputs
-from ._points import Shape, shape_of
-from ._program import Program, filled
+from ._program import Program, Shape, filled, split_args, traceable, varying_with, vector_of
 from ._slots import solve, solve_many
 from ._solution import Solution
-from ._trace import split_args, traceable, varying_with
 
 NAME, NO_MESH = "steepen.jax.minimize", jax.sharding.AbstractMesh((), ())
 
@@ -60,13 +58,8 @@ def minimize(
     """Minimise a function that JAX can trace, in one compiled program.
 
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
-    closes over, and to the bounds: a variable at an active bound moves with it. The derivative is NaN where
-    it does not exist: after a run without success, at a singular Hessian, and that of x if a variable is at
-    a bound with a multiplier within `gtol` of zero.
-
-    Called directly, it compiles once for the operations of fun and the shapes of its arguments; `lam`,
-    `step`, `r`, the tolerances, the bounds, the limits and the arrays that fun reads may change without
-    recompilation. fun is traced at every call, so changes of attributes and globals take effect.
+    closes over, and to the bounds. A derivative that does not exist is NaN. fun is traced at every call, and
+    compiled if it has changed: arrays that it reads, and all numbers below, may change without that.
 
     Parameters
     ----------
@@ -76,8 +69,7 @@ def minimize(
         A start point (n,), or a batch (B, n) of independent runs; any other pytree is one point, or with
         `batch=True` many, along a leading axis of every leaf. A leaf keeps its dtype, float32 or float64.
     args : tuple
-        Further arguments of fun: pytrees of arrays and numbers; anything else in them, such as a function, a
-        string or a flag, is a compile-time constant.
+        Pytrees of arrays and numbers; anything else in them, such as a function or a string, is a constant.
     method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol, gtol_rel
         As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget cannot have
         `seconds`. From 17 variables on, the default `memory` of cgd-auto is 20.
@@ -85,20 +77,14 @@ def minimize(
         Limits on the variables: `Bounds(low, high)`, two trees like x0, or a pair for each variable.
     trace : int, optional
         How many of the last iterates to keep.
-    batch : bool, optional
-        Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
     slots : int, optional
         How many runs of a batch are active at a time; by default 128 on a CPU and 131 072 elsewhere.
     mesh : jax.sharding.Mesh, optional
         The devices that share a batch: each does its part of the runs, in its own slots.
     unsound : bool
-        Differentiate runs without success, too; by default their derivatives are NaN.
+        Differentiate runs without success, too.
     has_aux : bool
         Whether fun returns (f, aux); the solution has the `aux` at x, which is differentiated through x.
-
-    Returns
-    -------
-    Solution
 
     Examples
     --------
@@ -113,13 +99,12 @@ def minimize(
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     x0 = _start(x0)
     batch = bool(getattr(x0, "ndim", None) == 2 if batch is None else batch)
-    shape = shape_of(x0, batch)
-    rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
-    x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
-    template, numbers = filled(x.shape, shape.dtype, method, **complete(settings, RunSettings, NAME))
+    x, shape = vector_of(x0, batch)
+    rows = int(x.shape[0]) if batch else None
+    numeric, rest = split_args(args if isinstance(args, tuple) else (args,))
+    static, numbers = filled(x.shape, shape.dtype, method, **complete(settings, RunSettings, NAME))
     for name, value in (("trace", trace), ("slots", slots)):
-        if value is not None:
-            whole(name, value, 1)
+        whole(name, 1 if value is None else value, 1)
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
     sides = sides_of(bounds, shape)
@@ -127,7 +112,7 @@ def minimize(
     mesh = (_mesh_of(x) if mesh is None else mesh) if batch else None
     with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
         traced, reads, aux = traceable(fun, shape, x, numeric, rest, has_aux)
-    program = Program(traced, shape, template, trace)
+    program = Program(traced, shape, static, trace)
     inputs = Inputs((*numeric, *reads), numbers, sides)
     still, still_inputs = x, inputs
     if is_traced((x, inputs)):
@@ -170,16 +155,12 @@ def _finished(program: Program, rows: int | None, unsound: bool, found: Solution
     """Return the solution without the padding of a batch, with x and f differentiable by the inputs."""
     if rows is not None:
         found = jax.tree.map(lambda a: a[:rows], found)
-    point, sound = program.shape.point, found.success | unsound
-    edge, held, clear = None, None, jnp.ones_like(sound)
-    if inputs.bounds is not None:
-        tol = program.parts(inputs.numbers).tolerances.g
-        at = Held.at(found.x, found.jac, *jax.tree.map(jax.lax.stop_gradient, (inputs.bounds, tol)))
-        edge, held, clear = at.edge(found.x, inputs.bounds), at.held, at.clear
-    tied, aux = partial(follow, program), program.aux
+    point, tied, aux = program.shape.point, partial(differentiable, program), program.aux
     if rows is not None:
-        tied, aux = jax.vmap(tied, (0, 0, None, 0, 0, 0, 0)), jax.vmap(aux, (0, None))
-    x, f = tied(found.x, found.fun, inputs.args, edge, held, sound, clear)
+        tied, aux = jax.vmap(tied, (0, 0, 0, None, None, None, 0)), jax.vmap(aux, (0, None))
+    gtol, sound = program.parts(inputs.numbers).tolerances.g, found.success | unsound
+    gtol = jax.lax.stop_gradient(jnp.asarray(gtol))
+    x, f = tied(found.x, found.fun, found.jac, inputs.args, inputs.bounds, gtol, sound)
     return found._replace(
         x=point(x), fun=f, jac=point(found.jac), best_x=point(found.best_x), aux=aux(x, inputs.args)
     )
@@ -208,11 +189,10 @@ def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
 
 def _side(name: str, side: Any, shape: Shape) -> Any:
     leaves, tree = jax.tree.flatten(side)
-    if len(leaves) == 1 and not np.ndim(leaves[0]):
+    if jax.tree_util.treedef_is_leaf(tree) and not np.ndim(leaves[0]):
         return jnp.full(shape.size, leaves[0], shape.dtype)
-    if tree != shape.tree:
-        raise ValueError(
-            f"bounds: expected {name} to be a number or a tree like x0, {shape.tree}; got {tree}"
-        )
-    wide = [jnp.broadcast_to(leaf, s) for leaf, s in zip(leaves, shape.leaves, strict=True)]
-    return shape.vector(jax.tree.unflatten(tree, wide))
+    point = shape.example
+    if tree != (expected := jax.tree.structure(point)):
+        raise ValueError(f"bounds: expected {name} to be a number or a tree like x0, {expected}; got {tree}")
+    wide = jax.tree.map(lambda a, like: jnp.broadcast_to(jnp.asarray(a, like.dtype), like.shape), side, point)
+    return ravel_pytree(wide)[0]

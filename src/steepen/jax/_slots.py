@@ -1,7 +1,6 @@
 """Many runs in one program: a fixed number of slots, each of which takes the next start when it is done.
 
-All is done on the device. One shape is compiled, and memory is needed for the slots, the starts and the
-results. Slots are refilled in blocks: a start then costs a fraction of an iteration of all slots.
+Slots are refilled in blocks: a start then costs a fraction of an iteration of all slots.
 """
 
 # what JAX maps over has no types
@@ -30,11 +29,7 @@ NARROW, WIDE = 128, 1 << 17
 
 
 def solve(program: Program, x: Any, inputs: Inputs) -> Solution:
-    """Run from a start.
-
-    A direct call does a quick run first, which nearly always suffices: it leaves out rare cases, and so
-    compiles in half the time.
-    """
+    """Run from a start: in a direct call quickly, without rare cases, which compiles in half the time."""
     if not is_traced((x, inputs)):
         found = one(program, True, x, inputs)
         if int(found.status) != DEFERRED:
@@ -50,8 +45,9 @@ def one(program: Program, quick: bool, x: Any, inputs: Inputs) -> Solution:
 
 def solve_many(program: Program, starts: Any, inputs: Inputs, slots: int | None, mesh: Any) -> Solution:
     """Run from every start, as `solve` does from one; rows after the last start are padding."""
-    own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
-    shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
+    numbers = inputs.numbers.items()  # own are those with one value per start
+    own = {name: v for name, v in numbers if v.ndim == 1 and name.endswith((".value", ".r"))}
+    shared = inputs._replace(numbers={name: v for name, v in numbers if name not in own})
     if mesh is not None:
         return _sharded(program, slots, mesh, starts, shared, own)
 
@@ -77,18 +73,14 @@ def _most(slots: int | None) -> int:
     return (NARROW if jax.default_backend() == "cpu" else WIDE) if slots is None else slots
 
 
-def _is_own(name: str, value: Any) -> bool:
-    """Return whether a number has one value per start."""
-    return value.ndim == 1 and name.endswith((".value", ".r"))
-
-
 @jax.jit
 def _taken(arrays: Any, rows: Any) -> Any:
     return jax.tree.map(lambda a: a[rows], arrays)
 
 
 class _State(NamedTuple):
-    slots: Slot
+    slots: tuple[Slot, dict[str, Any]]
+    """The runs, and the numbers that are theirs."""
     rows: Any
     """The start of each slot; past the last one if it has none."""
     taken: Any
@@ -103,21 +95,21 @@ class _Slots:
         self, program: Program, quick: bool, width: int, starts: Any, count: Any, shared: Inputs,
         own: dict[str, Any],
     ):  # fmt: skip
-        self.program, self.quick, self.starts, self.shared, self.own = program, quick, starts, shared, own
+        self.program, self.quick, self.shared = program, quick, shared
         self.width, self.block, self.size = width, max(1, width // BLOCK), starts.shape[0]
-        self.count = jnp.asarray(count, jnp.int32)
+        self.count, rest = jnp.asarray(count, jnp.int32), (0, -self.size % self.block)
+        self.starts = jax.tree.map(lambda a: jnp.pad(a, (rest, (0, 0))[: a.ndim]), (starts, own))
         # `jit`, so that all of it is mapped in one go, and shares one copy of the user's function
-        self.start = jax.vmap(jax.jit(lambda x, own: self._driver(x, own).start(x)))
+        self.start = jax.vmap(jax.jit(lambda x, own: (self._driver(x, own).start(x), own)))
         self.end = jax.vmap(lambda slot, own: self._driver(slot.c.point.x, own).end(slot))
 
     def run(self) -> Solution:
         """Run until all starts are taken, and all slots are done."""
+        idle = jax.eval_shape(lambda: self.start(*self._next(0, self.width)))
+        found = _zeros(jax.eval_shape(self.end, *idle), self.size)
         rows = jnp.full(self.width, self.size, jnp.int32)  # no slot has a start yet
-        idle = jax.eval_shape(self.start, *self._at(rows))
-        found = jax.eval_shape(self.end, idle, self._at(rows)[1])
-        written = _zeros(found, self.size)
-        s = _State(_zeros(idle, self.width), rows, jnp.zeros_like(self.count), written)
-        s = alike(s, apart(self.starts))
+        s = _State(_zeros(idle, self.width), rows, jnp.zeros_like(self.count), found)
+        s = alike(s, apart(self.starts[0]))
         s = jax.lax.while_loop(lambda s: (s.rows < self.size).any() | (s.taken < self.count), self._refill, s)
         return s.found
 
@@ -125,11 +117,11 @@ class _Slots:
         inputs = self.shared._replace(numbers=self.shared.numbers | own)
         return Driver(self.program, inputs, x, alone=False, quick=self.quick)
 
-    def _at(self, rows: Any) -> tuple[Any, dict[str, Any]]:
-        """Return the starts of some rows, and the numbers that are theirs."""
-        return self.starts[rows], {name: value[rows] for name, value in self.own.items()}
+    def _next(self, first: Any, rows: int) -> Any:
+        """Return some starts in a row; not by a gather, for which XLA would wake other threads."""
+        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, rows), self.starts)
 
-    def _turn(self, slot: Slot, own: dict[str, Any]) -> Slot:
+    def _turn(self, slot: Slot, own: dict[str, Any]) -> tuple[Slot, dict[str, Any]]:
         """Do an iteration in one slot, or nothing if its run has ended."""
         run = self._driver(slot.c.point.x, own)
         new = run.turn(slot)
@@ -140,31 +132,31 @@ class _Slots:
         # the other fields of an ended run are not used again
         for name in ("status", "spent") if run.iteration.step.searches else ("status", "spent", "point"):
             setattr(new.c, name, kept(getattr(new.c, name), getattr(slot.c, name)))
-        return new._replace(counts=kept(new.counts, slot.counts))
+        return new._replace(counts=kept(new.counts, slot.counts)), own
 
     def _busy(self, s: _State) -> Any:
         """Return whether to go on before slots are refilled."""
-        idle = self.width - s.slots.running.sum()
+        idle = self.width - s.slots[0].running.sum()
         return (idle < self.width) & ((idle < self.block) | (s.taken >= self.count))
 
     def _refill(self, s: _State) -> _State:
         """Iterate until a block of slots is done; write their results, and give them new starts."""
         width, block, size, count = self.width, self.block, self.size, self.count
         turn = jax.vmap(self._turn)
-        s = jax.lax.while_loop(self._busy, lambda s: s._replace(slots=turn(s.slots, self._at(s.rows)[1])), s)
-        done = ~s.slots.running & ((s.rows < size) | (s.taken < count))
+        s = jax.lax.while_loop(self._busy, lambda s: s._replace(slots=turn(*s.slots)), s)
+        done = ~s.slots[0].running & ((s.rows < size) | (s.taken < count))
         place = jnp.cumsum(done, dtype=jnp.int32) - 1
         done &= place < block
         taking, place = done & (s.taken + place < count), jnp.minimum(place, block - 1)
-        found, rows = self.end(s.slots, self._at(s.rows)[1]), jnp.where(done, s.rows, size)
-        found = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.found, found)
-        new = self.start(*self._at(s.taken + jnp.arange(block, dtype=jnp.int32)))  # clipped to the last row
+        rows = jnp.where(done, s.rows, size)
+        found = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.found, self.end(*s.slots))
 
         def taken(a: Any, b: Any) -> Any:
             return jnp.where(taking.reshape(width, *(1,) * (a.ndim - 1)), b[place], a)
 
+        slots = jax.tree.map(taken, s.slots, self.start(*self._next(s.taken, block)))
         rows = jnp.where(taking, s.taken + place, jnp.where(done, size, s.rows))
-        return _State(jax.tree.map(taken, s.slots, new), rows, jnp.minimum(s.taken + block, count), found)
+        return _State(slots, rows, jnp.minimum(s.taken + block, count), found)
 
 
 @compiled(0, 1, 2)

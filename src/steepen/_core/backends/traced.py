@@ -33,9 +33,11 @@ class Traced(Single):
         super().__init__(x)
         self._jax, self.alone, self.quick = _jax(), alone, quick
         self.num = self.table = self.xp = self._jax.numpy
-        self.eps = float(self.xp.finfo(x.dtype).eps)
-        self._apart = apart(x)
-        self._ordered = False
+        self._limits, self._apart = self.xp.finfo(x.dtype), apart(x)
+        self.eps, self._largest = float(self._limits.eps), float(self._limits.max)
+        self.negate, self.ratio = self.num.logical_not, self.num.divide
+        self.where, self.scaled = self.select, self.times
+        self.copy = self.host = lambda v: v
 
     @staticmethod
     def any(mask: Any) -> bool:
@@ -51,34 +53,21 @@ class Traced(Single):
         self.deferred = self.deferred | mask
         return True
 
-    @staticmethod
-    def negate(mask: Any) -> Any:
-        return _jax().numpy.logical_not(mask)
-
-    @staticmethod
-    def and_not(mask: Any, off: Any) -> Any:
+    def and_not(self, mask: Any, off: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(off, bool):
             return False if off else mask
-        return mask & _jax().numpy.logical_not(off)
+        return mask & self.negate(off)
 
     def scalar(self, s: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.xp.asarray(s, dtype=self._like.dtype)
 
-    @staticmethod
-    def select(mask: Any, a: Any, b: Any) -> Any:
+    def select(self, mask: Any, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(mask, bool):
             return a if mask else b
-        return _jax().numpy.where(mask, a, b)
-
-    @staticmethod
-    def ratio(a: Any, b: Any) -> Any:
-        return _jax().numpy.divide(a, b)
-
-    def where(self, mask: Mask, a: Array, b: Array) -> Array:
-        return self.select(mask, a, b)
+        return self.num.where(mask, a, b)
 
     def at_most(self, limit: float) -> float:
-        return min(limit, float(self.xp.finfo(self._like.dtype).max))
+        return min(limit, self._largest)
 
     def used(self, count: Whole, capacity: int) -> int:
         return capacity
@@ -93,7 +82,7 @@ class Traced(Single):
         """Return the norm, scaled by a nearby one where squares may overflow or underflow."""
         if near is None:
             return super().norm(v)
-        top = self.xp.finfo(self._like.dtype).maxexp
+        top = self._limits.maxexp
         low, high, unit = 2.0 ** -(top // 3), 2.0 ** (top // 3), 2.0 ** (5 * top // 8)
 
         def scaled(small: float, large: float) -> Any:
@@ -110,8 +99,6 @@ class Traced(Single):
     def times(self, s: Scalar, v: Array) -> Array:
         return self.num.asarray(s, dtype=v.dtype) * v
 
-    scaled = times
-
     def some(self, entries: Array) -> Mask:
         return entries.any()
 
@@ -123,7 +110,7 @@ class Traced(Single):
 
     def arrived(self, v: Array, length: Any) -> Mask:
         """Return whether the length of the step is finite, which saves a test of the point itself."""
-        return length < float(self.xp.finfo(self._like.dtype).max)
+        return length < self._largest
 
     def same(self, a: Array, b: Array) -> Mask:
         return (a == b).all()
@@ -147,13 +134,6 @@ class Traced(Single):
 
     def own(self, v: Any) -> Array:
         return self.num.asarray(v, dtype=self._like.dtype)
-
-    def copy(self, v: Array) -> Array:
-        return v
-
-    @staticmethod
-    def host(v: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return v
 
     # --- repetition ----------------------------------------------------------------------------------
 
