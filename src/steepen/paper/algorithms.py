@@ -55,7 +55,7 @@ def run() -> Outcome:
         _claim("cgd", apart <= SAME and fired > 0, apart=apart, fired=fired), _cgd_fd(rows),
         _first_b(), _henceforth(rows), _rising(),
         _quasi_newton(rows, "CGD-BFGS", "CGD-DFP"), _quasi_newton(rows, "BFGS", "DFP"),
-        _positive(rows), _functions(),
+        _positive(rows),
     ]  # fmt: skip
     largest = max((row[-1] for row in rows if isinstance(row[-1], float)), default=0.0)
     return outcome(
@@ -164,23 +164,3 @@ def _positive(rows: Rows) -> Claim:
         least[name] = lowest
     agrees = apart <= SAME and least["taken"] < 0 < least["left_out"]
     return _claim("positive", agrees, apart=apart, **least)
-
-
-def _functions() -> Claim:
-    """Compare the named functions with their formulas: values, gradients and published minima."""
-    wrong: list[str] = []
-    rng = np.random.default_rng(0)
-    used = {row.function.name: row.function for row in EXPERIMENTS.values()}
-    used |= {panel.function.name: panel.function for panel in PANELS.values()}
-    for name, (formula, best, lowest) in listings.FUNCTIONS.items():
-        f = used[name]
-        low, high = f.bounds.T
-        x = rng.uniform(low, high, (50, f.n))
-        values = np.array([formula(row) for row in x])
-        steps = 1e-6 * np.abs(f.bounds).max() * np.eye(f.n)
-        slopes = [[(formula(p + h) - formula(p - h)) / (2 * h.max()) for h in steps] for p in x]
-        same = np.abs(f(x) - values).max() <= 1e-12 * np.abs(values).max()
-        same = same and np.abs(f.grad(x) - slopes).max() <= 1e-5 * np.abs(slopes).max()
-        if not (same and max(abs(f.fmin - lowest), abs(float(f(best)) - lowest)) <= 1e-4):
-            wrong.append(f.title)
-    return _claim("functions", not wrong, count=len(listings.FUNCTIONS), wrong=", ".join(wrong))

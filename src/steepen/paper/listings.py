@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -106,53 +106,3 @@ def theorem1(L: float, mu: float, lam: float) -> tuple[float, float, float]:
     """Return Theorem 1's three expressions: the end of the interval, the step, and the rate."""
     end, step = 2 / (L * (1 + 2 * lam * L) ** 2), 1 / (L * (1 + 2 * lam * L) ** 2)
     return end, step, 1 - mu / (L * (1 + 2 * lam * L) ** 2)
-
-
-# --- the named test functions, from the library that the paper cites ----------------------------------
-
-
-def _levy(x: Floats) -> float:
-    w = [1 + (t - 1) / 4 for t in x]
-    middle = sum((t - 1) ** 2 * (1 + 10 * math.sin(math.pi * t + 1) ** 2) for t in w[:-1])
-    last = (w[-1] - 1) ** 2 * (1 + math.sin(2 * math.pi * w[-1]) ** 2)
-    return math.sin(math.pi * w[0]) ** 2 + middle + last
-
-
-def _branin(x: Floats) -> float:
-    inner = x[1] - 5.1 / (4 * math.pi**2) * x[0] ** 2 + 5 / math.pi * x[0] - 6
-    return inner**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x[0]) + 10
-
-
-def _griewank(x: Floats) -> float:
-    cosines = math.prod(math.cos(t / math.sqrt(i)) for i, t in enumerate(x, start=1))
-    return sum(t**2 for t in x) / 4000 - cosines + 1
-
-
-def _zakharov(x: Floats) -> float:
-    inner = sum(0.5 * i * t for i, t in enumerate(x, start=1))
-    return sum(t**2 for t in x) + inner**2 + inner**4
-
-
-def _drop_wave(x: Floats) -> float:
-    square = x[0] ** 2 + x[1] ** 2
-    return -(1 + math.cos(12 * math.sqrt(square))) / (0.5 * square + 2)
-
-
-def _eggholder(x: Floats) -> float:
-    first = -(x[1] + 47) * math.sin(math.sqrt(abs(x[1] + x[0] / 2 + 47)))
-    return first - x[0] * math.sin(math.sqrt(abs(x[0] - (x[1] + 47))))
-
-
-FUNCTIONS: Mapping[str, tuple[Callable[[Floats], float], tuple[float, ...], float]] = {
-    "rotated-hyper-ellipsoid": (
-        lambda x: sum(x[j] ** 2 for i in range(len(x)) for j in range(i + 1)), (0.0,) * 5, 0.0
-    ),
-    "levy": (_levy, (1.0, 1.0), 0.0),
-    "branin": (_branin, (math.pi, 2.275), 0.397887),
-    "griewank": (_griewank, (0.0, 0.0), 0.0),
-    "matyas": (lambda x: 0.26 * (x[0] ** 2 + x[1] ** 2) - 0.48 * x[0] * x[1], (0.0, 0.0), 0.0),
-    "zakharov": (_zakharov, (0.0, 0.0), 0.0),
-    "drop-wave": (_drop_wave, (0.0, 0.0), -1.0),
-    "eggholder": (_eggholder, (512.0, 404.2319), -959.6407),
-}  # fmt: skip
-"""The named functions of Table 1 and Fig. 4: formula, minimiser and minimum as in the library cited."""
