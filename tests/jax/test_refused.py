@@ -27,7 +27,7 @@ X = np.ones(2, np.float32)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("callback", lambda s: None), ("checkpoint", "run.npz"), ("progress", True), ("check_gradient", True),
+        ("callback", lambda s: None), ("checkpoint", "run.npz"), ("check_gradient", True),
         ("hvp", lambda x, v: v), ("hess", lambda x: np.eye(2)), ("jac", "2-point"), ("jac", lambda x: 2 * x),
         ("trace", "x"), ("budget", st.Budget(seconds=1.0)),
     ],

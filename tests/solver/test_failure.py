@@ -399,23 +399,12 @@ def test_every_status_is_reached_and_has_a_sentence():
     assert [s.name for s in Status if s.success] == good.split()
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_nothing_is_printed_where_there_is_no_terminal(progress, capfd):
-    run(progress=progress)
-    run(progress=progress, x0=np.ones((3, 2)))
+def test_nothing_is_printed(capfd):
+    run()
+    run(x0=np.ones((3, 2)))
     with pytest.raises(OurError):
-        run(At(f, 3, raising(OurError())), progress=progress)
+        run(At(f, 3, raising(OurError())))
     assert capfd.readouterr() == ("", "")
-
-
-def test_progress_is_drawn_in_the_unit_of_the_budget(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes any file for a terminal
-    monkeypatch.setenv("COLUMNS", "80")
-    for limit, unit in (("grads", "gradients"), ("iters", "iterations"), ("evals", "values")):
-        run(progress=True, budget=st.Budget(**{limit: 30}, seconds=60.0), x0=np.ones((2, 2)))
-        drawn = capsys.readouterr()
-        assert drawn.out == ""
-        assert f"{unit}, f = " in drawn.err
 
 
 def test_schedules_are_asked_once_a_step():

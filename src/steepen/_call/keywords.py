@@ -65,7 +65,6 @@ class Keywords(RunSettings, Shared, total=False):
     """The keywords of `steepen.minimize`."""
 
     callback: Callable[[State], object] | None
-    progress: bool
     trace: bool | int | Literal["x"]
     checkpoint: str | os.PathLike[str] | None
     check_gradient: bool
@@ -75,7 +74,7 @@ class Keywords(RunSettings, Shared, total=False):
 
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(Keywords.__annotations__),
-    "ftol": 0.0, "xtol": 0.0, "gtol_rel": 0.0, "progress": False, "trace": True, "check_gradient": False,
+    "ftol": 0.0, "xtol": 0.0, "gtol_rel": 0.0, "trace": True, "check_gradient": False,
     "engine": "eager",
 }  # fmt: skip
 
@@ -84,7 +83,7 @@ LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "
 
 INSTEAD = {
     "constraints": "steepen supports bounds only; use scipy.optimize.minimize with method='SLSQP'",
-    "disp": "use options={'disp': True}, or progress=True",
+    "disp": "use options={'disp': True}",
     **{name: f"use budget=Budget({ours}=...), or options={{{name!r}: ...}}" for name, ours in LIMITS.items()},
 }
 """What to use in place of a SciPy keyword."""

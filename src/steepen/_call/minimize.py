@@ -84,8 +84,6 @@ def minimize(
     callback : callable, optional
         Called with a State after every step; returning True, or raising StopIteration, ends the run (in a
         batch, an array of bools ends the rows where it is True).
-    progress : bool
-        Show a progress bar, if standard error is a terminal.
     trace : bool, "x", or int
         Record the trace ("x": with the iterates). `engine="jax"` records none by default, and with an int K
         the last K iterates of every run.
@@ -100,7 +98,7 @@ def minimize(
         running, fun must be defined at the top level of a module.
     engine : {"eager", "jax"}
         "jax" compiles the run, or all runs of a batch, into one program, for a function that JAX can trace;
-        it does not support callback, progress, checkpoint, check_gradient, or a limit in seconds.
+        it does not support callback, checkpoint, check_gradient, or a limit in seconds.
     options : dict, optional
         Settings by SciPy's names, or any keyword above: see `steepen.integrations.scipy.Method`.
 
@@ -131,8 +129,7 @@ def minimize(
             settings = settings_of(tuple(x.shape), problem.x.dtype, method, **run_settings(given))
             result = solve(
                 problem, settings, trace=given["trace"], callback=given["callback"],
-                progress=given["progress"], checkpoint=given["checkpoint"],
-                check_gradient=given["check_gradient"],
+                checkpoint=given["checkpoint"], check_gradient=given["check_gradient"],
             )  # fmt: skip
     if options is not None and options.get("disp"):
         print(result)  # noqa: T201  since it was asked for

@@ -37,11 +37,11 @@ class Loop:
         x0: Array,
         recorder: Recorder | None = None,
         callback: Callable[[State], object] | None = None,
-        watchers: tuple[Callable[[Loop], object], ...] = (),
+        save: Callable[[Loop], object] | None = None,
     ):
         self.context, self.backend = context, context.backend
         self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
-        self.settings, self.callback, self.watchers = settings, callback, watchers
+        self.settings, self.callback, self.save = settings, callback, save
         self.iteration = Iteration(context, settings)
         self.solver_state = self.iteration.begin(x0)
         self.ended: list[Ended] = []
@@ -68,8 +68,8 @@ class Loop:
             c.spent = (counter.nfev, counter.njev, counter.nhvp)
             if interrupt.is_set():
                 raise KeyboardInterrupt
-            for watch in self.watchers:
-                watch(self)
+            if self.save is not None:
+                self.save(self)
             run.evaluate(c)
             if c.status is not RUNNING:
                 self._retire_ended(c)

@@ -21,7 +21,6 @@ from .eager import Loop
 from .gradient_check import check_gradient as run_gradient_check
 from .outcome import result_of
 from .problem import Placed, Problem, Settings
-from .progress import progress_bar
 from .recorder import Recorder
 from .scale import result_in_x, times
 
@@ -32,7 +31,6 @@ def solve(
     *,
     trace: Any,
     callback: Callable[[State], object] | None,
-    progress: bool,
     checkpoint: str | os.PathLike[str] | None,
     check_gradient: bool,
 ) -> Result:
@@ -55,9 +53,9 @@ def solve(
             named["limits"] = (settings.budget.grads, settings.budget.evals, settings.tolerances)
         saver = Checkpoint(checkpoint, named)
     # the loop handles overflow itself; the user's functions keep the user's error state
-    with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
-        context, watchers = Context(evaluator, backend, space), (saver and saver.watch, show)
-        loop = Loop(context, settings, x, recorder, watched, tuple(filter(None, watchers)))
+    with np.errstate(all="ignore"):
+        context = Context(evaluator, backend, space)
+        loop = Loop(context, settings, x, recorder, watched, saver and saver.watch)
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
             with suppress(OutOfTime):  # then the run ends as soon as it begins

@@ -117,16 +117,7 @@ def _need_paper(command: str, remedy: str) -> None:
 
 
 def show(report: Report) -> None:
-    """Print each claim with its verdict, the paper's figure and ours.
-
-    Examples
-    --------
-    >>> from steepen.paper import Report
-    >>> show(Report(Path("out"), {}))
-    <BLANKLINE>
-    The page: out/report.html
-    0 of 0 claims agree
-    """
+    """Print each claim with its verdict, the paper's figure and ours."""
     from ..paper._items import tally
 
     width = max(map(len, COLOURS)) + 2

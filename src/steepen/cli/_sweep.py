@@ -86,16 +86,7 @@ def _imported(name: str, value: Any) -> Any:
 
 
 def show(found: Any) -> None:
-    """Print the best setting of each method on each function: the lowest median f over the starts.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> found = cells(st.sweep("booth", 5, method="gd", step=[0.01, 0.1], budget=st.Budget(grads=60)))
-    >>> show(found.assign(best=found.f == found.f.min()))
-    function method  step  median f diverged  settings
-       booth     gd   0.1 ...             0%         2
-    """
+    """Print the best setting of each method on each function: the lowest median f over the starts."""
     each = ["function", "method"]
     found = found.assign(settings=found.groupby(each, observed=True).f.transform("size"))
     best = found[found.best].drop_duplicates(each).rename(columns={"f": "median f"})

@@ -22,7 +22,7 @@ from ._minimize import minimize
 from ._solution import Trace as Ring
 
 REFUSED = {
-    "callback": None, "checkpoint": None, "progress": False, "check_gradient": False, "workers": None,
+    "callback": None, "checkpoint": None, "check_gradient": False, "workers": None,
     "hvp": None, "hessp": None, "hess": None,
 }  # fmt: skip
 """Options of the eager engine alone, with their defaults."""

@@ -138,15 +138,10 @@ def gap_sam(
         means = state.means | {name: state.means[name].updated(*one) for name, one in told.items()}
         seen, square, wanted = (means[name].value for name in ("rise", "rise_square", "target"))
         gain = (state.gain * ascent.gain_factor(seen, square, wanted, new, jnp)).clip(*ascent.GAIN)
+        steps, loss = optax.safe_increment(state.steps), jnp.where(up, state.loss, loss)
         updates, inner = base.update(d, state.base, params, **extra)
-        return updates, GapSAMState(
-            optax.safe_increment(state.steps),
-            state.perturbed + up,
-            jnp.where(up, state.loss, loss).astype(state.loss.dtype),
-            jnp.where(up, gain, state.gain),
-            means,
-            inner,
-        )
+        gain, loss = jnp.where(up, gain, state.gain), loss.astype(state.loss.dtype)
+        return updates, GapSAMState(steps, state.perturbed + up, loss, gain, means, inner)
 
     return optax.GradientTransformationExtraArgs(init, update)
 

@@ -62,13 +62,7 @@ def _powers(ticker: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    r"""Rewrite mathtext powers in plain Unicode.
-
-    Examples
-    --------
-    >>> _plain(r"$\mathdefault{2\times10^{-3}}$"), _plain("")
-    ('2×10⁻³', '')
-    """
+    r"""Rewrite mathtext powers in plain Unicode."""
     inner = text.strip("$").removeprefix(r"\mathdefault{").removesuffix("}").replace(r"\times", "×")
     number, _, power = inner.partition("^")
     return number + power.strip("{}").translate(_RAISED)
