@@ -53,7 +53,7 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
         low, high = limits_of(bounds, len(scale))
         bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
     eps = None if problem.differences.eps is None else problem.differences.eps / scale
-    sizes = scale.tobytes()
+    sizes = tuple(scale.tolist())
     return replace(
         problem, fun=Scaled(problem.fun, sizes, "both" if jac is True else "value"),
         x=times(problem.x, 1 / scale), bounds=bounds,
@@ -76,11 +76,11 @@ class Scaled:
     """A function of x as one of z = x/s; two of the same function are equal, and compiled once."""
 
     function: Any
-    sizes: bytes  # s: unlike an array, it can be hashed
+    sizes: tuple[float, ...]  # s: unlike an array, it can be hashed
     kind: str
 
     def __call__(self, z: Any, *more: Any) -> Any:
-        scale, kind = np.frombuffer(self.sizes), self.kind
+        scale, kind = np.array(self.sizes), self.kind
         if kind == "hvp":
             more = (times(more[0], scale), *more[1:])
         found = self.function(times(z, scale), *more)
