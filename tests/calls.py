@@ -97,8 +97,8 @@ def matrices(draw):
     return (q + q.T) / 2, rng.standard_normal(n)
 
 
-def same(found, expected):
-    """Hold every field but the time equal to the last bit, in dtype too; NaN equals NaN."""
+def same(found, expected, rtol=0.0):
+    """Hold every field but the time equal, in dtype too, by default to the last bit; NaN equals NaN."""
     for field in fields(st.Result):
         a, b = getattr(found, field.name), getattr(expected, field.name)
         parts = ("",)
@@ -112,7 +112,11 @@ def same(found, expected):
         for part in parts:
             one, other = (np.asarray(getattr(value, part) if part else value) for value in (a, b))
             assert one.dtype == other.dtype, (field.name, part)
-            np.testing.assert_array_equal(one, other, err_msg=f"{field.name} {part}")
+            name = f"{field.name} {part}"
+            if one.dtype.kind == "f":
+                np.testing.assert_allclose(one, other, rtol=rtol, err_msg=name)
+            else:
+                np.testing.assert_array_equal(one, other, err_msg=name)
 
 
 def near(a, b):

@@ -152,12 +152,13 @@ def test_fixed_steps_are_projected_and_so_is_the_norm_of_the_gradient(method):
 
 @pairs(method=METHODS, step=STEPS)
 def test_rows_are_single_runs(method, step):
-    # cgd-auto keeps the bits of a row as long as all pairs fit into the first places of its memory
-    given = {"budget": st.Budget(iters=8 if method == "cgd-auto" else 40), "hvp": ROSEN.hvp}
+    # products with pairs are BLAS's: other shapes, other last bits
+    auto = method == "cgd-auto"
+    given = {"budget": st.Budget(iters=8 if auto else 40), "hvp": ROSEN.hvp}
     given |= {"bounds": CUT, "step": STEPS[step], "method": method} | derivatives(ROSEN, method)
     many = st.minimize(ROSEN.fun, STARTS, **given)
     for i, start in enumerate(STARTS):
-        same(many.row(i), st.minimize(ROSEN.fun, start, **given))
+        same(many.row(i), st.minimize(ROSEN.fun, start, **given), rtol=1e-9 if auto else 0)
 
 
 @METHOD

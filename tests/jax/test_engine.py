@@ -151,7 +151,7 @@ def test_slots_are_refilled_and_keep_their_rows_and_numbers_apart():
     many = sj.minimize(beale, x0, slots=4, **own, **given)
     alone = jax.vmap(lambda x, lam, r: sj.minimize(beale, x, lam=lam, r=r, **given))(jnp.asarray(x0), **own)
     for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-12)  # XLA fuses the two differently on some CPUs
     assert int(many.status[5]) == st.Status.NONFINITE_VALUE
     assert len(np.unique(many.nit)) > 3
     assert many.success.tolist() == [st.Status(int(status)).success for status in many.status]
