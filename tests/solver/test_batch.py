@@ -212,8 +212,8 @@ def test_large_rows_agree_to_rounding(method):
     batch = st.minimize(problem.fun, x0, **common)
     for b in range(3):
         alone = st.minimize(problem.fun, x0[b], **common)
-        if method in QUASI_NEWTON:
-            assert np.allclose(batch.x[b], alone.x, rtol=1e-9, atol=1e-12)
+        if method in QUASI_NEWTON or method == "cgd-auto":
+            assert np.allclose(batch.x[b], alone.x, rtol=1e-8, atol=1e-12)
             assert batch.row(b).nit == alone.nit
         else:
             same(batch.row(b), alone)

@@ -51,7 +51,7 @@ class Pairs(NamedTuple):
 
         one, m, ones = backend.norm(x) * 0 + 1, capacity, zeros(n) + 1
         none = 0 if backend.size is None else np.zeros(backend.size, dtype=np.int64)
-        kind, wide = (Folded, n) if backend.dense(x) else (Pairs, m)
+        kind, wide = (Folded, n) if m > n else (Pairs, m)
         return kind(zeros(m, n), zeros(m, n), zeros(m, wide), zeros(m), ones, ones, one, none)
 
     @property
@@ -67,7 +67,7 @@ class Pairs(NamedTuple):
         k = backend.used(self.count, self.capacity)
         if k == 0:
             return backend.times(self.gamma, self.D * v)
-        Y, u = self.Y[..., :k, :], self._shares(backend, v, k)
+        Y, u = _first(self.Y, k), self._shares(backend, v, k)
         plain = backend.scaled(self.gamma, self.D * (v - backend.mix(u, Y)))
         return plain + self._steps(backend, u - backend.dots(Y, plain), k)
 
@@ -80,7 +80,7 @@ class Pairs(NamedTuple):
     def matrix(self, backend: Backend) -> Array:
         """Return G itself."""
         k = backend.used(self.count, self.capacity)
-        Y, U = self.Y[..., :k, :], self._folded(k)
+        Y, U = _first(self.Y, k), self._folded(k)
         rest = backend.identity(self.D) - Y.swapaxes(-1, -2) @ U
         plain = rest.swapaxes(-1, -2) @ (self.diagonal(backend)[..., None] * rest)
         return plain + U.swapaxes(-1, -2) @ U
@@ -130,15 +130,15 @@ class Pairs(NamedTuple):
 
     def _shares(self, backend: Backend, v: Array, k: int) -> Array:
         """Return R⁻¹S·v."""
-        return backend.dots(self.R[..., :k, :k], backend.dots(self.S[..., :k, :], v))
+        return backend.dots(self.R[..., :k, :k], backend.dots(_first(self.S, k), v))
 
     def _steps(self, backend: Backend, c: Array, k: int) -> Array:
         """Return SᵀR⁻ᵀ·c."""
-        return backend.mix(backend.mix(c, self.R[..., :k, :k]), self.S[..., :k, :])
+        return backend.mix(backend.mix(c, self.R[..., :k, :k]), _first(self.S, k))
 
     def _folded(self, k: int) -> Array:
         """Return R⁻¹S."""
-        return self.R[..., :k, :k] @ self.S[..., :k, :]
+        return self.R[..., :k, :k] @ _first(self.S, k)
 
     def _grown(
         self, backend: Backend, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
@@ -146,7 +146,7 @@ class Pairs(NamedTuple):
         """Return R⁻¹ extended by the column of a new pair."""
         column = self.conjugate * 0
         if k:
-            column = backend.fill(column, -backend.dots(R[..., :k, :k], backend.dots(self.S[..., :k, :], y)))
+            column = backend.fill(column, -backend.dots(R[..., :k, :k], backend.dots(_first(self.S, k), y)))
         column = backend.put(column, place, 1.0, useful)
         return backend.put(R.swapaxes(-1, -2), place, column, useful).swapaxes(-1, -2)
 
@@ -157,18 +157,18 @@ class Pairs(NamedTuple):
 
         γ lies between the short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
         """
-        moved = s * self.E
-        short, long = backend.inner((y, self.D * y), (s, moved))
+        moved, square = s * self.E, y * y
+        short, long = backend.inner((square, self.D), (s, moved))
         stretch = backend.ratio(short, sy)
         share = backend.ratio(stretch, backend.select(useful, long, 1.0))
         # it is negative by rounding alone
         rest = abs(backend.times(stretch, self.E) - backend.scaled(share, moved * moved))
-        new = backend.where(useful, rest + backend.scaled(1 / sy, y * y), self.E)
+        new = backend.where(useful, rest + backend.times(1 / sy, square), self.E)
         inverse = 1 / new
         learnt = backend.finite(inverse + new)
         D, E = backend.where(learnt, inverse, self.D), backend.where(learnt, new, self.E)
         part = LONG / (LONG + int(s.shape[-1]))
-        short, long = backend.inner((y, D * y), (s, E * s))
+        short, long = backend.inner((square, D), (s, E * s))
         ratio = backend.ratio(sy, backend.select(useful, short, 1.0))
         longer = backend.ratio(backend.ratio(backend.select(useful, long, 1.0), sy), ratio)
         gamma = ratio * backend.num.power(longer, part)  # ** rounds a number and an array differently
@@ -178,7 +178,7 @@ class Pairs(NamedTuple):
         self, backend: Backend, k: int, s: Array, y: Array, sy: Scalar, useful: Mask, conjugate: Array
     ) -> tuple[Array, Array, Scalar, Array]:
         """Return the pair made conjugate to the consistent ones, its sᵀy, and which are conjugate to it."""
-        S, Y = self.S[..., :k, :], self.Y[..., :k, :]
+        S, Y = _first(self.S, k), _first(self.Y, k)
         with_s, with_y = backend.dots(Y, s), backend.dots(S, y)
         apart = with_s - with_y
         agree = conjugate * (backend.times(1 / sy, apart * apart) <= ASYMMETRY**2)
@@ -198,22 +198,27 @@ class Pairs(NamedTuple):
 
 
 class Folded(Pairs):
-    """The same with U = R⁻¹S in place of R⁻¹, which is smaller for short vectors.
+    """The same with U = R⁻¹S in place of R⁻¹, which is smaller where there are more places than variables.
 
     G = (I − UᵀY)·γD·(I − YᵀU) + UᵀU. With a new pair U becomes U − (U·y)sᵀ, and has s as its newest row.
     """
 
     def _shares(self, backend: Backend, v: Array, k: int) -> Array:
-        return backend.dots(self.R, v)
+        return backend.dots(_first(self.R, k), v)
 
     def _steps(self, backend: Backend, c: Array, k: int) -> Array:
-        return backend.mix(c, self.R)
+        return backend.mix(c, _first(self.R, k))
 
     def _folded(self, k: int) -> Array:
-        return self.R
+        return _first(self.R, k)
 
     def _grown(
         self, backend: Backend, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
     ) -> Array:
-        rest = R - backend.dots(R, y)[..., :, None] * s[..., None, :]
+        rest = backend.minus_outer(R, backend.dots(_first(R, k), y), s) if k else R
         return backend.put(rest, place, s, useful)
+
+
+def _first(matrix: Array, k: int) -> Array:
+    """Return the first rows of a matrix, or of each in a batch; plain slices are twice as fast."""
+    return matrix[:k] if matrix.ndim == 2 else matrix[:, :k]

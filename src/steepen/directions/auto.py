@@ -115,13 +115,13 @@ class CGDAuto(Direction):
             memory = self._begin(context, point, first, memory)
         g, f = backend.times(memory.scale, point.g), backend.scalar(point.f * memory.scale)
         s, y = x - memory.x, g - memory.g
-        square, sy, slopes = backend.inner((s, s), (s, y), (memory.g + g, s))
+        square, sy, ahead = backend.inner((s, s), (s, y), (g, s))
         length = backend.root(square, s)
         moved = length > 0
         useful, pairs, boost = moved & False, memory.pairs, memory.boost
         if backend.any(moved):
-            y = self._third_order(context, s, y, length, sy, 6 * (memory.f - f) + 3 * slopes, f)
-            sy = backend.dot(s, y)
+            third = 6 * (memory.f - f + ahead) - 3 * sy
+            y, sy = self._third_order(context, s, y, length, sy, third, f)
             faint = (memory.paired == 0) & (sy > 0)
             if backend.any(faint):
                 faint = faint & (sy < -FAINT * backend.dot(memory.g, s))
@@ -307,14 +307,14 @@ class CGDAuto(Direction):
     @staticmethod
     def _third_order(
         context: Context, s: Array, y: Array, length: Scalar, sy: Scalar, third: Scalar, f: Scalar
-    ) -> Array:
-        """Return y with sᵀy the curvature at the new point, by the cubic through both values and slopes.
+    ) -> tuple[Array, Scalar]:
+        """Return y and sᵀy with the curvature at the new point, by the cubic through both values and slopes.
 
         Else it is the mean over the step (Zhang, Deng and Chen, 1999).
         """
         backend = context.backend
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
         if not backend.any(sound):
-            return y
-        share = backend.select(sound, third, 0.0) / backend.select(sound, length, 1.0)
-        return y + backend.times(share / backend.select(sound, length, 1.0), s)
+            return y, sy
+        third, length = backend.select(sound, third, 0.0), backend.select(sound, length, 1.0)
+        return y + backend.times(third / length / length, s), sy + third
