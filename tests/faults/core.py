@@ -32,6 +32,8 @@ FAULTS: tuple[Fault, ...] = (
     *within("_core/backends/single.py",
         ("return float(s) * v", "return s * v",
          "A float32 run asks for float32 points only, whatever a schedule gives."),
+        ('_blas(v, "ger")(-1.0, v, c', '_blas(v, "ger")(-0.9, v, c',
+         "A rank-one update by BLAS is the same update."),
         ("else float(norm(v)[0])", "else math.sqrt(square)",
          "A gradient of 1e-200 is not zero, and one of 1e200 not infinite.")),
     *within("_core/matrix.py",
