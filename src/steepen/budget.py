@@ -1,4 +1,4 @@
-"""Budgets: hard limits that are never exceeded."""
+"""Budgets: hard limits of a run, set by users, never exceeded since the evaluation counter keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Penalties h of the gradient: the objective is f + λ·h(∇f).
+"""Penalties h of the gradient, chosen by users, called by the CGD methods: the objective is f + λ·h(∇f).
 
 The gradient of h(∇f(x)) is H(x)·∇h(∇f(x)), so a penalty is defined by ∇h. It is given as `scale · vector`:
 the paper evaluates ∇f at x + r·∇f although ∇h = 2∇f, and puts the factor 2 next to λ.

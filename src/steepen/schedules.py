@@ -1,4 +1,4 @@
-"""Values that change with the iteration: the step size α_k and the coefficient λ_k.
+"""Values that change with the iteration, α_k and λ_k: directions, steps and training ask for them.
 
 Wherever `minimize` takes a step or a λ, it takes a number, one of these schedules, a callable of k, or an
 array with one value per row of a batch.

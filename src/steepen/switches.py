@@ -1,6 +1,6 @@
 """When to turn the penalty off; from then on the run is steepest descent.
 
-A switch is called after every step. It never evaluates f: it uses only the results of the step. Switches
+The drivers call a switch after every step: it uses the results of that step and never evaluates f. Switches
 combine with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
 """
 

@@ -1,1 +1,1 @@
-"""The entry point `minimize` and the processing of its arguments."""
+"""`minimize`, and the reading of its arguments, which sweeps, the JAX driver and integrations share."""

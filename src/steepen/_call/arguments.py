@@ -1,4 +1,4 @@
-"""Validate the arguments of `minimize` before anything is evaluated, and build the parts of a run."""
+"""Check arguments and build the parts of a run, for `minimize`, sweeps, the JAX driver; evaluates nothing."""
 
 from __future__ import annotations
 

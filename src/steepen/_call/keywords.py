@@ -1,4 +1,4 @@
-"""The keywords of `minimize`: their types, their defaults, and hints for unknown ones."""
+"""Keywords of `minimize`, sweeps and the JAX driver: types, defaults, hints for unknown ones; no effects."""
 
 from __future__ import annotations
 

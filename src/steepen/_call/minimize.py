@@ -1,4 +1,4 @@
-"""`minimize`: check the arguments, build the problem and the settings, run the solver."""
+"""`minimize`, for users, sweeps, integrations: reads the arguments, runs a driver, prints only for `disp`."""
 
 from __future__ import annotations
 

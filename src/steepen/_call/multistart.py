@@ -1,4 +1,4 @@
-"""Multistart minimisation, where only the best result matters: each call evaluates one trial per row."""
+"""Many starts, of which only the best result matters: for BoTorch and scikit-learn. Calls `minimize`."""
 
 from __future__ import annotations
 

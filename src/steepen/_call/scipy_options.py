@@ -1,4 +1,4 @@
-"""Translate SciPy's `options` into arguments of `minimize`."""
+"""Translate SciPy's `options` into keywords, for `minimize` alone; evaluates nothing."""
 
 from __future__ import annotations
 

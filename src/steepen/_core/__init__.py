@@ -1,1 +1,1 @@
-"""What directions, steps and drivers share: arrays, records, the box, the floor; no driver, no evaluator."""
+"""Shared by directions, steps and drivers: arrays, records, bounds, tests of a point. Never evaluates f."""

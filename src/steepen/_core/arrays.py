@@ -1,4 +1,4 @@
-"""Arrays of NumPy, torch and JAX: their types in signatures, and what all of them can do."""
+"""Array types in signatures, and functions for NumPy, torch and JAX alike, for all numerical code; pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
-"""A vector `(n,)`, a batch `(B, n)`, or a matrix for each row.
-
-It may belong to torch or JAX; with NumPy's type, its use can be checked.
-"""
+"""A vector `(n,)`, a batch `(B, n)`, or a matrix for each row; of NumPy, torch or JAX, typed as NumPy's."""
 
 Scalar: TypeAlias = float | NDArray[np.float64]
-"""A number of a run: a Python number, or one value for each row."""
+"""A number of a run: a Python number in a single run, an array `(B,)` of one value per row in a batch."""
 
 Whole: TypeAlias = int | NDArray[np.int64]
-"""The same for whole numbers."""
+"""The same for whole numbers: an int, or one per row."""
 
 Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
-"""The same for conditions."""
+"""The same for conditions: a bool, or an array of bools, one per row, True where it holds."""
 
 MaybeArray: TypeAlias = Any
 """An Array, or None where it is not known."""
@@ -30,6 +27,7 @@ MaybeScalar: TypeAlias = Any
 """A Scalar, or None where it is not known."""
 
 Rows: TypeAlias = NDArray[np.intp]
+"""The indices of some rows of a batch, in contrast to a Mask."""
 
 
 def is_numpy(v: Any) -> bool:

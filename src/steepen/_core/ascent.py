@@ -1,4 +1,4 @@
-"""Formulas of the ascent step in training, for torch and JAX: its length, and its weight.
+"""Length and weight of the ascent step, for the training in `torch`, `optax` and `train`; pure formulas.
 
 With g the gradient at the weights x and g⁺ the one at x + c·g, training steps by g⁺ or by g + ν(g⁺ − g).
 """

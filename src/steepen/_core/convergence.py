@@ -1,4 +1,4 @@
-"""Convergence tests: pure functions from a point and the tolerances to a status."""
+"""Tolerances, and the tests that give a point its status; called in each iteration, by both drivers; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's guard: ∇fᵀp < 0, or else −∇f."""
+"""The paper's guard: p where ∇fᵀp < 0, else −∇f. The drivers apply it to each proposed direction; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The approximate inverse Hessian of a run, as a linear operator."""
+"""`Result.hess_inv`, and only that: the approximate inverse Hessian as a linear operator; imports SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An extreme eigenvalue of a symmetric matrix that is known by its products alone."""
+"""Extreme eigenvalues from products with a matrix, for `theory` and the training benchmarks; uses SciPy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def lanczos(
 ) -> tuple[float, int, float, bool]:
     """Run Lanczos' iteration (1950) from a vector of NumPy or torch, with full reorthogonalisation.
 
-    Return a Rayleigh quotient, the number of products, the norm of the residual (an eigenvalue is as near as
-    that), and whether it has converged.
+    The start must be random. Return a Rayleigh quotient, the number of products (`most` at most), the norm of
+    the residual (an eigenvalue is as near as that), and whether it has converged: the residual is below `tol`
+    times the value, or is rounding error by `eps`. `off` holds the off-diagonal of the tridiagonal matrix.
 
     ARPACK (SciPy's eigsh) wants two dimensions and a matrix that is not zero, on the host; this works from
-    one on, for zero, and on a device. It stops when the residual is below `tol` times the value, or is
-    rounding error by `eps`.
+    one on, for zero, and on a device.
     """
     from scipy.linalg import eigh_tridiagonal  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 

@@ -1,4 +1,4 @@
-"""Quasi-Newton matrices: rank-two updates in O(n²).
+"""Quasi-Newton matrices, for BFGS, DFP and CGD with their curvature: rank-two updates in O(n²), in place.
 
 Two formulas make all four updates of the paper's preliminaries, since the Hessian form of one method is the
 inverse form of the other with s and y exchanged. With ρ = aᵀb and w = M·b:

@@ -1,4 +1,4 @@
-"""The result of a run."""
+"""The result of a run: built by the drivers, read by users, plots and integrations; changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as named arrays, and back: how the state of a run lies in a file."""
+"""Records as named arrays, and back: for checkpoints and the parts of a run they hold; opens no file."""
 
 from __future__ import annotations
 

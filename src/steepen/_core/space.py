@@ -1,4 +1,4 @@
-"""The feasible set: all of Rⁿ, or a box. Points and gradients are projected; no step leaves the box."""
+"""The feasible set, Rⁿ or a box, for drivers, directions, steps and differences: no step leaves it; pure."""
 
 from __future__ import annotations
 

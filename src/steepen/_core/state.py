@@ -1,4 +1,4 @@
-"""The state passed from one iteration to the next: the point, the step that led there, the best so far."""
+"""Records that the drivers carry from one iteration to the next, and that callbacks receive; only data."""
 
 from __future__ import annotations
 

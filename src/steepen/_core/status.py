@@ -1,4 +1,4 @@
-"""How a run ended: a code, a name and a message."""
+"""How a run ended: a code, a name and a message. Set by drivers and gradients, read by users; only data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of a run: one column per quantity, one row per iterate."""
+"""The trace, one row per iterate: built by the drivers, read by users and plots; pandas only on request."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""f, ∇f and H·v of the user's function, from every source, each call counted and limited."""
+"""Calls of the user's f, ∇f, H·v and H, for drivers, directions and steps, each counted and limited."""

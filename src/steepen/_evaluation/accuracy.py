@@ -1,4 +1,4 @@
-"""How accurate a gradient has to be, and whether a decrease of f can still be seen.
+"""How accurate a difference gradient has to be, and what decrease values show; for the evaluator; calls f.
 
 Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
 same sum over the errors of its components is what the gradient hides. Differences are central where they

@@ -1,4 +1,4 @@
-"""Gradients and H·v by automatic differentiation, as plain functions of arrays.
+"""∇f, H·v and H by autodiff, for the evaluator of eager runs; imports JAX or torch only where asked for.
 
 Both integrations map over rows, so a function written for one point serves a batch too.
 """

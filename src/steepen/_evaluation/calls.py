@@ -1,4 +1,4 @@
-"""How the user's functions are called, what they may return, and what of it is remembered."""
+"""Calls of the user's functions: copies in, answers checked, the last remembered. The evaluator's base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has evaluated, and what it still may: counts and limits, for each row of a batch."""
+"""Counts, time and limits, per row: the evaluator charges each call; drivers, directions, steps ask first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
+"""f, ∇f, H·v and H for drivers, directions and steps: calls the user's functions, counts each call once.
 
 A call is counted as it begins, so one that raises counts too: `nfev` values, `njev` gradients, `nhvp`
 products H·v, `nhev` Hessians. An H·v by difference is counted as a gradient, a gradient by difference as n

@@ -1,4 +1,4 @@
-"""Gradients made of values: by SciPy's schemes over SciPy's intervals, or over intervals adapted to f.
+"""Gradients made of values, over SciPy's intervals or ones adapted to f; for the evaluator; may use workers.
 
 A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least over
 h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along each variable comes

@@ -1,4 +1,4 @@
-"""Second derivatives: given, by autodiff, or made of gradients."""
+"""H·v and H, for the evaluator of eager runs: given, by autodiff or by differences; calls the user's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error of a value of f: rounding, noise, or the resolution of quantised values.
+"""The error of a value of f (rounding, noise, quantisation), for difference gradients; evaluates f near x.
 
 Noise is measured by ECnoise (Moré and Wild 2011). Seven values on a short line make a table of differences.
 The k-th differences of noise with standard deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth

@@ -1,4 +1,4 @@
-"""Whether f is as low as working precision lets it be."""
+"""Is f as low as precision allows? Drivers and the Armijo search ask; evaluates near x, within the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where gradients come from, and what a run asks of them: how far they may be wrong, and what to do then."""
+"""A given or autodiff ∇f, base of differences: how far it may be wrong, and what to do; for the drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of tensors as functions of NumPy's arrays, for a run whose state is on the host.
+"""Functions of tensors as functions of NumPy's arrays, for eager runs whose state is on the host; uses torch.
 
 On tensors each decision waits for their device, and each operation is a kernel. With few numbers it is faster
 to keep the state in NumPy: points go to the device, and f and ∇f come back together, for one wait per call.

@@ -1,4 +1,4 @@
-"""The tuned constants of gradients made of values, in one table; `benchmarks/sensitivity.py` varies each."""
+"""Tuned constants of differences; drivers and Armijo read them, `benchmarks/sensitivity.py` varies each."""
 
 # noise
 LINE = 1e-9  # ECnoise takes its values at steps of this part of the size of x

@@ -1,1 +1,1 @@
-"""The eager driver: the loop, and what records, saves, shows and ends a run."""
+"""The eager driver, which `minimize` runs; the JAX driver shares its iteration, settings and scaling."""

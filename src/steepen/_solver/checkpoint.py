@@ -1,4 +1,4 @@
-"""Checkpoints: a resumed run is bit-identical to an uninterrupted one.
+"""Checkpoints, files of the eager driver: a resumed run is bit-identical to an uninterrupted one.
 
 A file holds the state at the top of an iteration as NumPy arrays (no pickle), the settings that the state
 depends on as JSON, and a checksum; checksum and settings must match when it is read. Whether f is the same

@@ -1,4 +1,4 @@
-"""The eager driver: the iteration, and what needs a host: rows, time, callback, trace, checkpoint, Ctrl-C."""
+"""The loop of the eager driver: rows, time, callback, trace, checkpoint, Ctrl-C. Started by `solve` only."""
 
 from __future__ import annotations
 

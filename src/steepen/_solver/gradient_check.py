@@ -1,4 +1,4 @@
-"""Check the gradient at the start against differences of f: on request, and where autodiff returns 0."""
+"""Check ∇f against values of f, for the eager driver: on request, and where autodiff gives 0; may raise."""
 
 from __future__ import annotations
 

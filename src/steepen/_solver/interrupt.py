@@ -1,4 +1,4 @@
-"""Ctrl-C stops a run between two iterations, where its state is consistent."""
+"""For the eager loop: Ctrl-C ends a run between two iterations; replaces Python's SIGINT handler in a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One iteration, in functions from a SolverState to a SolverState: the order that every driver follows.
+"""One iteration, in functions from a SolverState to a SolverState, which the eager and the JAX driver call.
 
     begin, then repeatedly: evaluate, check_convergence, compute_direction, line_search, handle_failure
 

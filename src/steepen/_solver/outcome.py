@@ -1,4 +1,4 @@
-"""Build a Result from the rows that have stopped."""
+"""Build the Result of an eager run from the rows that have ended, for `solve`; evaluates nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two halves of a run: what is minimised, and how. Arguments are read into these once."""
+"""Problem and Settings, what is minimised and how: built by `_call`, read by both drivers, never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace while it grows: entries are kept as they come, and stacked block by block."""
+"""The trace of an eager run while it grows, in memory; the JAX driver takes its columns from here, too."""
 
 from __future__ import annotations
 

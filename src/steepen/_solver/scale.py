@@ -1,4 +1,4 @@
-"""`x_scale`: a run in variables of size one, z = x/s, reported in the original variables.
+"""`x_scale`: `minimize` states the problem in z = x/s, and both drivers report in x; wraps the user's code.
 
 The scales are rounded to powers of two: x, bounds and gradients then lose no digits.
 """

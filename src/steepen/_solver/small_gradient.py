@@ -1,6 +1,6 @@
-"""Does ‖∇f‖ ≤ gtol mean that x is near a minimum? Where x is large or f small, it may only reflect units.
+"""Does ‖∇f‖ ≤ gtol, which may only reflect units, mean a minimum? The iteration asks; evaluates nothing.
 
-A gradient within gtol is doubted where, by the slope, a change of x by its own size would change f by much.
+It is doubted where, by the slope, x of twice the size would change f by much (x is large), or f is small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a problem with its settings and return a Result; handles everything that needs the host."""
+"""Run a problem on the eager driver, for `minimize`: calls user code, writes the checkpoint if asked to."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of optimisation: checks, files, jobs, optional imports."""
+"""Helpers for all folders that know nothing of optimisation: checks, files, jobs, optional imports."""

@@ -1,4 +1,4 @@
-"""A table as text."""
+"""Lay out rows of strings as a table of text, for the report of `train`; prints nothing."""
 
 from __future__ import annotations
 

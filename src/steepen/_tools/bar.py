@@ -1,4 +1,4 @@
-"""Progress bar over items, with rich; shown only on a terminal."""
+"""Progress bar for jobs and the reproduction of the paper; rich, on stderr, only if that is a terminal."""
 
 from __future__ import annotations
 

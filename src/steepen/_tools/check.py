@@ -1,4 +1,4 @@
-"""Checks of arguments. Every error names the argument, the expected value and the actual one."""
+"""Checks of arguments, for all folders. Errors name the argument, the expected value and the actual one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are written atomically."""
+"""Write files atomically, create folders: for checkpoints, figures, the commands and the paper's report."""
 
 from __future__ import annotations
 

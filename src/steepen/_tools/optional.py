@@ -1,4 +1,4 @@
-"""Optional dependencies: loaded when used, named when missing."""
+"""Import an optional dependency when it is first used, or say what to install; for all folders."""
 
 from __future__ import annotations
 

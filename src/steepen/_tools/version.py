@@ -1,4 +1,4 @@
-"""The installed version."""
+"""The installed version, from the package's metadata: for `__version__`, checkpoints and results files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SciPy's `workers`: parallel evaluation of a function at many points."""
+"""SciPy's `workers`, for differences of f in `minimize`: evaluate f at many points; may start processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions: p_k from ∇f_k, λ_k and, for CGD, one product H·v."""
+"""Directions p_k from ∇f_k, λ_k and, for CGD, one H·v; users choose one, the drivers call it."""
 
 from ._direction import Direction, Proposal
 from .auto import CGDAuto

@@ -1,4 +1,4 @@
-"""The base class of directions."""
+"""Base class of directions, ours and users'; the drivers call them; what they learn is in `memory` only."""
 
 from __future__ import annotations
 

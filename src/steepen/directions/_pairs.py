@@ -1,4 +1,4 @@
-"""The pairs (s, y) of past steps and gradient changes, and the inverse Hessian G that they define.
+"""The memory of cgd-auto: pairs (s, y) of steps and gradient changes, and the inverse Hessian G they define.
 
 Pairs are kept in the rows of S and Y, scaled so that sᵀy = 1. BFGS over them, from the matrix γD with D
 diagonal, is
@@ -8,7 +8,7 @@ diagonal, is
 R the part of SYᵀ in which s is no younger than y. R⁻¹ is kept, and gets a column with each pair, so that all
 operations are matrix products, and D may change at any time. Storage is a ring buffer: the newest pair
 overwrites the oldest, whose row of R⁻¹ becomes zero, and nothing moves. Ordered by age, R is triangular;
-no formula depends on the order of slots. Unused slots hold zeros in R⁻¹ and have no effect.
+no formula depends on the order of slots. Unused slots hold zeros in R⁻¹ and have no effect. No evaluations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Escape from a start where the gradient vanishes: a direction of negative curvature, by the Lanczos method.
+"""For cgd-auto: escape from a start where ∇f vanishes, along negative curvature, by the Lanczos method.
 
 It costs one gradient per iteration. Unlike `_core.lanczos`, it has rows and a budget, and JAX can trace it.
 """

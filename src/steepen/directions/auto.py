@@ -1,4 +1,4 @@
-"""cgd-auto: CGD without α, λ or r. Each unit step is a CGD step whose second gradient is the last iterate's.
+"""cgd-auto, the drivers' default: no α, λ or r. Unit steps are CGD steps with the last ∇f as second gradient.
 
 In a metric G, let s = −Gg be the step from x, and y the change that it made to the gradient. The BFGS step
 that follows ends at

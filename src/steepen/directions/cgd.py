@@ -1,4 +1,4 @@
-"""Constrained gradient descent: the paper's three algorithms, which differ in the source of H·v."""
+"""The paper's three CGD algorithms, for the drivers: H·v from the evaluator, or from a BFGS or DFP matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Newton's method."""
+"""Newton's direction, for the drivers: a Hessian from the evaluator and a linear system in each iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BFGS and DFP: the inverse form as directions, the Hessian form as a curvature for CGD.
+"""BFGS and DFP, as directions for the drivers and, in Hessian form, as a curvature for CGD; no evaluations.
 
 Pairs with yᵀs ≤ 1e-10·‖y‖‖s‖ are skipped: the matrix keeps its last value and stays positive definite.
 """

@@ -1,4 +1,4 @@
-"""Steepest descent."""
+"""Steepest descent, for the drivers: p = −∇f; no memory, no evaluations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Test functions of the SFU Virtual Library of Simulation Experiments, as a mapping.
+"""Test functions of the SFU Virtual Library of Simulation Experiments, as a mapping for users and the paper.
 
-The module itself maps names to `Function` objects. All of them are defined in one or two variables.
+The module itself maps names to `Function` objects, of one or two variables; "quadratic" has ten.
 
 Examples
 --------

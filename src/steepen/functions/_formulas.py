@@ -1,4 +1,4 @@
-"""The formulas of the test functions.
+"""The formulas of the test functions, which only `Function` calls, and the catalogue they enter at import.
 
 At a kink, where the argument of |·| is zero, the derivative of that term is taken as zero. The sign of a
 product is taken factor by factor, so that a complex step from a kink stays on it.

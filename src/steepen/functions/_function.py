@@ -1,4 +1,4 @@
-"""The test-function object: value, gradient, H·v and Hessian over leading axes."""
+"""`Function`, for users, sweeps, the paper: value, ∇f, H·v and Hessian over leading axes; NumPy only."""
 
 from __future__ import annotations
 

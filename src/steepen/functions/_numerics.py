@@ -1,4 +1,4 @@
-"""Helpers for formulas, which must accept complex points and keep the precision; coordinates are first."""
+"""Helpers of formulas, here and in benchmarks: x is real or complex, (n, ...), and keeps its precision."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def indices(x: Array) -> Array:
 
 
 def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
-    """Return points of n coordinates as floats or complex numbers; `name` is the function, for errors."""
+    """Return points (..., n), coordinates last, as floats or complex; `name` is the function, for errors."""
     x: Array = np.asarray(X)
     if x.dtype.kind not in "fcbiu":
         raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")

@@ -1,4 +1,4 @@
-"""Strongly convex quadratics, and the one in the paper."""
+"""Strongly convex quadratics, the paper's among them, as `Function` objects for users and the paper; pure."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plots of runs (convergence, 1-D landscapes, 2-D trajectories) and of sweeps (maps, profiles).
+"""Plots of runs (convergence, landscapes, trajectories) and sweeps (maps, profiles), for users and the paper.
 
 matplotlib is imported by the first plot. Figures are created without pyplot: no display is needed, and no
 figure has to be closed.

@@ -1,4 +1,4 @@
-"""Shared by all plots: the colours of the methods, an empty figure, and its layout."""
+"""Colours of the methods, empty figures and their layout, for all plots; imports matplotlib when called."""
 
 from __future__ import annotations
 

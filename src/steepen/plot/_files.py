@@ -1,4 +1,4 @@
-"""Figures as files, written atomically and reproducible byte for byte."""
+"""Save figures atomically and reproducible byte for byte, for users, the command `sweep` and the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of runs: convergence, a landscape of one variable, paths on a function of two."""
+"""Plots of runs, for users and the paper: convergence, a landscape, paths. Evaluates f, writes no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of the tables that `sweep` returns."""
+"""Plots of the tables that `sweep` returns, for users, benchmarks and the command `sweep`; writes no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Armijo backtracking, relaxed by the noise of f, with a slope test where values are indistinguishable."""
+"""Armijo backtracking, the drivers' default step: evaluates f, allows for its noise, uses slopes at ties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of step rules, and the one without a line search."""
+"""Base class of step rules, ours and users', and the fixed step; the drivers call them once per iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convergence theory of CGD, and estimates of its constants from H·v.
+"""Convergence theory of CGD, and estimates of its constants from H·v, for users, the paper and plots.
 
 `rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ from H·v,
 `stationary` Lemma 1. The symbols are the paper's: λ is `lam`; L > 0 the smoothness

@@ -1,4 +1,4 @@
-"""Argument checks of the theory modules; arguments become float64."""
+"""Argument checks of this folder's modules: arguments become float64, or an error that names them; pure."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

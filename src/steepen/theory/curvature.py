@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of the Hessian, estimated from H·v alone."""
+"""Extreme eigenvalues of the Hessian, for users and the paper; calls the H·v given, outside of any budget."""
 
 from collections.abc import Callable
 from typing import NamedTuple

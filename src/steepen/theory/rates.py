@@ -1,4 +1,4 @@
-"""Convergence rates of CGD: Theorem 1 and the paper's analysis on quadratics.
+"""Convergence rates of CGD, for users, the paper and plots: Theorem 1, and the analysis on quadratics; pure.
 
 All functions take numbers or arrays that broadcast, and return a float if every argument is a
 number. Along an eigenvector of curvature t, CGD sees the penalised curvature t(1 + 2λt).

@@ -1,4 +1,4 @@
-"""Effect of the penalty on stationary points: Lemma 1, and maxima that become minima."""
+"""Effect of the penalty on stationary points (Lemma 1), for users, the paper; calls the given derivatives."""
 
 from collections.abc import Callable
 from typing import Literal, cast

@@ -1,6 +1,6 @@
-"""One run, many, or a traced program, in one set of formulas.
+"""One run, many, or a traced program, in one set of formulas, those of drivers, directions, steps, evaluator.
 
-A *backend* has what differs between the three kinds of run:
+A *backend* has what differs between the three kinds of run, and only the third imports JAX:
 
     Single   vectors `(n,)`;   a scalar is a Python number
     Batch    batches `(B, n)`; a scalar is a NumPy array, one value per row; masks in place of branches

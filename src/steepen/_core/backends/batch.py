@@ -1,4 +1,4 @@
-"""The backend of a batch: a scalar is a NumPy array, one value per row; masks in place of branches."""
+"""Backend of a batch of runs, for all eager code: one value per row in a scalar, masks for branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of scalars that formulas use, for Python's numbers: a call of NumPy's costs a microsecond."""
+"""Scalar functions for a single run (`backend.num`), on Python numbers: a NumPy call costs a microsecond."""
 
 from __future__ import annotations
 

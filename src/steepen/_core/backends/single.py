@@ -1,4 +1,4 @@
-"""The backend of a single run: scalars are Python numbers."""
+"""Backend of a single run, for all eager code, and base of the others; overwrites arrays where it says so."""
 
 from __future__ import annotations
 

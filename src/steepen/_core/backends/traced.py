@@ -1,4 +1,4 @@
-"""The backend of a program that JAX traces: scalars are arrays without dimensions, their values unknown."""
+"""Backend of a program that JAX traces, for the JAX driver: scalars are arrays, their values unknown."""
 
 # what JAX maps over has no types
 # pyright: reportUnknownLambdaType=false

@@ -1,4 +1,4 @@
-"""Many jobs: run by joblib, and recorded in a file with one line per job."""
+"""Many jobs, run by joblib and recorded in a file, a line each: for sweeps, `train`, paper and benchmarks."""
 
 from .file import JobFile, read_head, unpack
 from .run import Done, run

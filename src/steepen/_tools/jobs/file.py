@@ -1,7 +1,7 @@
-"""The results file: one line of JSON per job. Several processes may write it, and any may die at any time.
+"""The results file of sweeps, studies and benchmarks: a line of JSON per job. Many processes may write it.
 
-The first line describes the run, and every line ends with the CRC-32 of its preceding content. A line is
-written in one call under a lock, and removed if the disk is full; damaged or truncated lines are skipped.
+The first line describes the run; every line ends with the CRC-32 of its preceding content. A line is
+written in one call under a lock, removed if the disk is full, skipped if damaged: any process may die.
 A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the process ends.
 """
 

@@ -1,4 +1,4 @@
-"""Run jobs with joblib: in this process, on all cores, or on a Dask or Ray cluster."""
+"""Run jobs by joblib (one process, all cores, Dask, Ray), for sweeps, `train`, benchmarks; writes a file."""
 
 from __future__ import annotations
 
