@@ -160,7 +160,7 @@ def traceable(
         rest = jax.tree.map(lambda a, b: a if b is None else b, args, numeric, is_leaf=lambda a: a is None)
         return fun(shape.point(x), *rest)
 
-    example = jax.eval_shape(lambda: alike(jnp.zeros(shape.size, shape.dtype), apart(x)))
+    example = alike(np.zeros(shape.size, shape.dtype), apart(x))
     with _readable("fun: JAX cannot trace it", "write it with jax.numpy, without branches on values"):
         closed, found = jax.make_jaxpr(anew, return_shape=True)(example, numeric)
     if has_aux and not (isinstance(found, tuple) and len(cast("tuple[Any, ...]", found)) == 2):
