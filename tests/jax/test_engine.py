@@ -11,7 +11,6 @@ from tests.pairs import WHOLE, sample
 import steepen as st
 import steepen.jax as sj
 from steepen import penalties, schedules, switches
-from steepen.jax import _slots
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
 SLOW = pytest.mark.slow
@@ -150,8 +149,10 @@ def test_slots_are_refilled_and_keep_their_rows_and_numbers_apart():
     own = {"lam": jnp.asarray(rng.uniform(0, 0.01, 23)), "r": jnp.asarray(rng.uniform(0.001, 0.1, 23))}
     many = sj.minimize(beale, x0, slots=4, **own, **given)
     alone = jax.vmap(lambda x, lam, r: sj.minimize(beale, x, lam=lam, r=r, **given))(jnp.asarray(x0), **own)
-    for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)  # XLA fuses the two differently on some CPUs
+    for a, b in zip(
+        jax.tree.leaves(many), jax.tree.leaves(alone), strict=True
+    ):  # two programs, two roundings
+        np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype.kind == "f" else 0)
     assert int(many.status[5]) == st.Status.NONFINITE_VALUE
     assert len(np.unique(many.nit)) > 3
     assert many.success.tolist() == [st.Status(int(status)).success for status in many.status]
@@ -211,7 +212,7 @@ def test_sweeps_are_compiled_too():
         np.testing.assert_allclose(table[column], sizes * (1 - 2 * table.step) ** (2 * gradients), rtol=1e-5)
 
 
-def test_new_numbers_compile_nothing():
+def test_new_numbers_compile_nothing(compiled):
     def run(by, budget):
         return sj.minimize(
             beale, jnp.asarray(START), method="cgd-fd", step=0.01 * by, lam=0.01 * by, r=0.01 * by,
@@ -220,9 +221,9 @@ def test_new_numbers_compile_nothing():
         )  # fmt: skip
 
     run(1.0, limits(5))
-    before = _slots.one.programs()
+    compiled.clear()
     assert int(run(0.9, limits(9, 10**5, 10**5)).nit) == 9
-    assert _slots.one.programs() == before
+    assert "jit(one)" not in compiled
 
 
 def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(compiled):
@@ -236,19 +237,18 @@ def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(comp
         compiled.clear()
         assert jax.tree.map(jnp.shape, function(points[1])) == jax.tree.map(jnp.shape, function(points[0]))
         assert not compiled
-    before = _slots.many.programs()
     for rows in (50, 100, 101):
         place(points[0], jnp.zeros((rows, 2)))
-    assert _slots.many.programs() == before + 1
+    assert compiled.count("jit(many)") == 1
 
 
-def test_what_is_rare_is_run_again_by_the_whole_program():
+def test_what_is_rare_is_run_again_by_the_whole_program(compiled):
     def fun(x):  # from 0 it must leave a saddle; gtol = 0 asks for more than rounding allows
         return jnp.cos(x[0]) + 1e8 + x[1] ** 2 * (1 + x[1] ** 2)
 
-    starts, before = jnp.array([[0.0, 0.0], [1.0, 1.0], [jnp.nan, 0.0]]), _slots.many.programs()
+    starts = jnp.array([[0.0, 0.0], [1.0, 1.0], [jnp.nan, 0.0]])
     many = sj.minimize(fun, starts, gtol=0.0)
-    assert _slots.many.programs() == before + 2
+    assert compiled.count("jit(many)") == 2
     assert set(map(int, many.status)) <= {*FLOOR, st.Status.NONFINITE_VALUE}
     assert np.isfinite(many.jac[:2]).all()  # of rows that ended before others
     inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0))  # it has all in one program
@@ -350,15 +350,15 @@ def test_a_method_a_closure_and_a_global_are_read_anew(minimize):
             np.testing.assert_allclose(minimize(fun, np.zeros(2), **QUICK).x, shift * np.ones(2), atol=1e-6)
 
 
-def test_new_arrays_and_functions_made_anew_compile_nothing():
+def test_new_arrays_and_functions_made_anew_compile_nothing(compiled):
     task = Shifted(jnp.array([1.0, 2.0]))
     sj.minimize(task.value, np.zeros(2), **QUICK)
-    before = _slots.one.programs()
+    compiled.clear()
     task.shift = jnp.array([3.0, 4.0])
     np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
     for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
         sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
-    assert _slots.one.programs() == before
+    assert "jit(one)" not in compiled
     weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
     found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
     np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

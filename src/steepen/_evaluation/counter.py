@@ -37,7 +37,7 @@ class EvaluationCounter:
     """The counts of a run, charged as evaluations begin, and the limits that they are held against."""
 
     def __init__(self, backend: Backend, budget: Budget):
-        self._select = backend.select
+        self._select, self._all = backend.select, backend.all
         self.budget = budget
         self.rows = backend.size  # how many are live; None for a single run
         # in a batch these are plain numbers for as long as all rows have the same counts
@@ -69,7 +69,7 @@ class EvaluationCounter:
         """Count a call, or several, about to be made for these rows (None: for all)."""
         if self.timed and self.late():
             raise OutOfTime
-        ones: Any = 1 if only is None or only is True or np.all(only) else only
+        ones: Any = 1 if only is None or only is True or self._all(only) else only
         for name in names:
             setattr(self, name, getattr(self, name) + times * ones)
 
@@ -86,13 +86,8 @@ class EvaluationCounter:
             covered = covered & (self.nfev + cost.evals <= self.budget.evals)
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)
-        if covered is not True:
-            self._note(covered)
+        self.cut = self.cut or not self._all(covered)
         return covered if self.rows is None else np.broadcast_to(covered, self.rows)
-
-    def _note(self, covered: Mask) -> None:
-        """Remember that a limit has prevented an evaluation; compiled runs cannot."""
-        self.cut = self.cut or not np.all(covered)
 
     def over(self, cost: Cost, more: Cost, on: Mask) -> Whole:
         """Return the status where the limits do not cover a cost, with `more` where the penalty is on."""

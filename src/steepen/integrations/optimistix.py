@@ -159,13 +159,13 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         return there, fn(there, args)[1], {"status": status} | state.slot.counts._asdict()
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
-        x, shape = vector_of(y)
+        x, shape = vector_of(y, batch=False)
         mode = options.get("autodiff_mode", "bwd")
         if mode not in MODES:
             raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
         bounds = _bounds(options, shape)
         static, numbers = filled(x.shape, shape.dtype, self.method, **{"budget": UNLIMITED} | self.given)
-        program = Program(fn, shape, static)
+        program = Program(lambda x, args: fn(shape.point(x), args), shape, static)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
 
 
@@ -198,7 +198,7 @@ class Adjoint(optx.AbstractAdjoint):
 
     def _tied(self, y: Any, sound: Any, inputs: Any) -> Any:
         fn, solver, _, args, options = inputs[:5]
-        x, shape = vector_of(y)
+        x, shape = vector_of(y, batch=False)
         theta, static = eqx.partition((fn, args), eqx.is_array)
 
         def fun(x: Any, theta: Any) -> Any:

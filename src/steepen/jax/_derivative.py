@@ -25,7 +25,7 @@ def differentiable(
     multiplier that is zero, up to the tolerance: x then has only one-sided derivatives.
     """
     if bounds is None:
-        return _follow(fun, x, f, theta, None, None, sound, sound)
+        return _follow(fun, x, f, theta, x, jnp.zeros_like(x), sound, sound)
     lower, upper = jax.tree.map(jax.lax.stop_gradient, bounds)
     high = (upper - x <= tol) & (g < -tol)
     low = ((x - lower <= tol) & (g > tol)) | ((lower == upper) & ~high)
@@ -49,18 +49,13 @@ def _follow(
 
 @_follow.defjvp
 def _jvp(fun: Any, primals: Any, tangents: Any) -> Any:
-    x, f, theta, edge, held, sound, clear = primals
-    change, shift = tangents[2], tangents[3]
+    x, f, theta, _, held, sound, clear = primals
+    change, shift, free = tangents[2], held * tangents[3], 1 - held
     x, f = _follow(fun, *primals)  # for derivatives of higher order
     grad = jax.grad(fun)
 
-    def slope(y: Any) -> Any:
-        return grad(y, theta)
-
     def product(v: Any) -> Any:
-        if edge is None:
-            return jax.jvp(slope, (x,), (v,))[1]
-        return jnp.where(held > 0, v, jax.jvp(slope, (x,), ((1 - held) * v,))[1])
+        return jnp.where(held > 0, v, jax.jvp(lambda y: grad(y, theta), (x,), (free * v,))[1])
 
     def solve(matvec: Any, b: Any) -> Any:
         found = cg(matvec, b, tol=TOLERANCE[str(b.dtype)], maxiter=10 * b.size)[0]
@@ -68,15 +63,10 @@ def _jvp(fun: Any, primals: Any, tangents: Any) -> Any:
 
     def at(function: Any) -> Any:
         """Return the change of a function of x and θ with θ and the held variables."""
-        if edge is None:
-            return jax.jvp(partial(function, x), (theta,), (change,))[1]
-        return jax.jvp(function, (x, theta), (held * shift, change))[1]
+        return jax.jvp(function, (x, theta), (shift, change))[1]
 
     # factors before and after the solve, which would turn NaN into 0 in one of the modes
     told, known = (jnp.where(mask, 1.0, jnp.nan).astype(x.dtype) for mask in (sound, clear))
-    right = -known * at(grad)
-    moved = jax.lax.custom_linear_solve(
-        product, right if edge is None else (1 - held) * right, solve, symmetric=True
-    )
-    moved = moved if edge is None else moved + held * shift
+    right = -free * known * at(grad)
+    moved = jax.lax.custom_linear_solve(product, right, solve, symmetric=True) + shift
     return (x, f), (known * moved, told * at(fun))  # ∇f is 0 in the free variables

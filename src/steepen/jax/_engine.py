@@ -9,29 +9,26 @@ from typing import Any, cast
 import numpy as np
 
 from .._call.arguments import direction_of
-from .._call.keywords import run_settings
+from .._call.keywords import DEFAULTS, run_settings
 from .._core.arrays import is_numpy
 from .._core.result import Best, Result
 from .._core.status import Status
 from .._core.trace import Trace
 from .._solver.problem import Problem
 from .._solver.scale import result_in_x
-from ._function import Function
 from ._jax import jax
+from ._loop import Function
 from ._minimize import minimize
 from ._solution import Trace as Ring
 
-REFUSED = {
-    "callback": None, "checkpoint": None, "check_gradient": False, "workers": None,
-    "hvp": None, "hessp": None, "hess": None,
-}  # fmt: skip
-"""Options of the eager engine alone, with their defaults."""
+REFUSED = ("callback", "checkpoint", "check_gradient", "workers", "hvp", "hessp", "hess")
+"""Options of the eager engine alone."""
 
 
 def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
     """Run, and return a Result like the eager engine; raise an error for options that cannot be compiled."""
-    for name, absent in REFUSED.items():
-        if given[name] is not absent:
+    for name in REFUSED:
+        if given[name] is not DEFAULTS[name]:
             raise ValueError(f'{name}: not supported by engine="jax"; use engine="eager"')
     if given["jac"] not in (None, "jax"):
         raise ValueError('jac: engine="jax" differentiates fun itself; leave it out, or use engine="eager"')
@@ -44,41 +41,34 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
             problem.fun, x, problem.args, method, bounds=problem.bounds,
             trace=None if isinstance(trace, bool) else trace, **run_settings(given),
         )  # fmt: skip
-        found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
-        status, success = np.asarray(found.status), np.asarray(found.success)
+        found = jax.tree.map(np.asarray, found) if is_numpy(x) else found
 
-    def scalars(a: Any) -> Any:
-        return np.asarray(a) if x.ndim == 2 else np.asarray(a).item()
+    def told(name: str) -> Any:
+        value = np.asarray(getattr(found, name))
+        return value if x.ndim == 2 else value.item()
 
-    direction, evaluator = direction_of(method), cast(Any, Function)
-    one = None if x.ndim == 2 else Status(int(status))
+    direction, ends = direction_of(method), [Status(int(s)) for s in np.atleast_1d(found.status)]
+    said = [end.message for end in ends]
     result = Result(
-        x=found.x, fun=scalars(found.fun), jac=found.jac, success=success if one is None else one.success,
-        status=status if one is None else one,
-        message=[Status(int(s)).message for s in status] if one is None else one.message,
-        nit=scalars(found.nit), nfev=scalars(found.nfev), njev=scalars(found.njev), nhev=scalars(found.nhev),
-        nhvp=scalars(found.nhvp), best=Best(found.best_x, scalars(found.best_fun), scalars(found.best_nit)),
-        hvp_source=direction.source(evaluator),
-        trace=None if found.trace is None else _unrolled(found.trace, x.ndim == 2),
+        x=found.x, jac=found.jac, best=Best(found.best_x, told("best_fun"), told("best_nit")),
+        status=told("status") if x.ndim == 2 else ends[0], message=said if x.ndim == 2 else said[0],
+        **{name: told(name) for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp")},
+        hvp_source=direction.source(cast(Any, Function)),
+        trace=None if found.trace is None else _unrolled(found.trace),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip
     return result_in_x(result, problem.scale)
 
 
-def _unrolled(ring: Ring, batch: bool) -> Trace:
+def _unrolled(ring: Ring) -> Trace:
     """Return the stored iterates in the eager engine's layout: one row per k, one column per run."""
     columns = {name: np.asarray(column) for name, column in ring._asdict().items()}
     k: Any = columns.pop("k")
-    first, last = int(k[k >= 0].min()), int(k.max())
-    rows = (k - first)[k >= 0]
-    places = (rows, np.nonzero(k >= 0)[0]) if batch else (rows,)
-
-    def spread(column: Any) -> Any:
-        shape = (last + 1 - first, *((len(k),) if batch else ()), *column.shape[k.ndim :])
-        whole = np.full(shape, np.nan if column.dtype.kind == "f" else 0, column.dtype)
-        whole[places] = column[k >= 0]
-        return whole
-
-    columns = {name: spread(column) for name, column in columns.items()}
-    length = k.max(axis=1) + 1 - first if batch else None
+    stored, first, last = k >= 0, int(k[k >= 0].min()), int(k.max())
+    places = (k[stored] - first, *np.nonzero(stored)[:-1])
+    for name, column in columns.items():
+        shape = (last + 1 - first, *k.shape[:-1], *column.shape[k.ndim :])
+        columns[name] = np.full(shape, np.nan if column.dtype.kind == "f" else 0, column.dtype)
+        columns[name][places] = column[stored]
+    length = k.max(axis=1) + 1 - first if k.ndim == 2 else None
     return Trace(k=np.arange(first, last + 1), length=length, **columns)

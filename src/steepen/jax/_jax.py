@@ -13,7 +13,6 @@ jax: Any = load("jax", "steepen.jax", extra="jax")
 jnp: Any = load("jax.numpy", "steepen.jax", extra="jax")
 core: Any = load("jax.extend", "steepen.jax", extra="jax").core
 cg: Any = load("jax.scipy.sparse.linalg", "steepen.jax", extra="jax").cg
-ravel_pytree: Any = load("jax.flatten_util", "steepen.jax", extra="jax").ravel_pytree
 
 
 @contextmanager
@@ -49,7 +48,6 @@ def compiled(*static: int) -> Callable[[Any], Any]:
                 return plain(program, *args)
             return (short if program.fun.longest <= LONGEST else quick)(program, *args)
 
-        call.programs = lambda: sum(made._cache_size() for made in (plain, quick, short))  # pyright: ignore
         return call
 
     return decorate

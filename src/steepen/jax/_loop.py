@@ -3,35 +3,28 @@
 A turn begins after `check_convergence`, so that what happens only at a start is outside of the loop.
 """
 
-# what JAX maps over has no types
-# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .._core.backends import Traced
-from .._core.space import Box, Everywhere
+from .._core.space import Box, Everywhere, Space
 from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
 from .._core.status import Status
+from .._evaluation.calls import GradientDifference
+from .._evaluation.counter import Cost, EvaluationCounter
 from .._evaluation.evaluator import Context
+from .._evaluation.source import GivenGradient
 from .._solver.iteration import Iteration
 from .._solver.recorder import COLUMNS, entry
-from ._function import Function, Tally
 from ._jax import jax, jnp
 from ._program import Program
 from ._solution import Solution, Trace
 
 CONVERGED, DEFERRED = int(Status.CONVERGED), -2
 """DEFERRED: a quick run came to a rare case, and must be repeated by the full program."""
-
-NOT: Any = None
-"""Takes the place of a field that is not passed on."""
-
-WITHIN = dict.fromkeys(("failed", "next_point", "p", "free_gradient", "size", "slope", "live"), False)
-"""Fields without meaning between two iterations."""
 
 for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
@@ -57,6 +50,64 @@ class Slot(NamedTuple):
         return self.c.status == RUNNING
 
 
+class Hessian:
+    """H·v and H by autodiff."""
+
+    source = matrix_source = "jax"
+    cost_product = cost_matrix = Cost()
+
+    def __init__(self, grad: Callable[[Any], Any], counter: EvaluationCounter):
+        self._grad, self._counter = grad, counter
+
+    def product(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
+        self._counter.count(only, "nhvp")
+        return jax.linearize(self._grad, x)[1](v)
+
+    def matrix(self, x: Any, g: Any, only: Any = None) -> Any:
+        self._counter.count(only, "nhev")
+        return jax.jacfwd(self._grad)(x)
+
+
+class Function(GradientDifference):
+    """f of a vector, and its derivatives by autodiff."""
+
+    cost_value, cost_grad, cost_difference = Cost(1, 0), Cost(0, 1), Cost(0, 1)
+    hessian: Any = Hessian
+
+    def __init__(
+        self, fun: Any, derive: Any, backend: Traced, space: Space, counter: EvaluationCounter, gtol: Any
+    ):
+        super().__init__(backend, space, backend.eps)
+        self.counter, self._traced, self._fun, self._grad = counter, backend, fun, derive(fun)
+        self.source, self.hessian = GivenGradient(cast(Any, self), gtol), Hessian(self._grad, counter)
+        both = derive(lambda x: (fun(x),) * 2, has_aux=True)
+        self._both = jax.jit(both)  # so it is traced once for all its places
+
+    @property
+    def _comes(self) -> bool:
+        """Whether ∇f is evaluated with f: in rare code, and in a single run, which accepts most trials."""
+        return self._traced.alone or self._traced.seldom
+
+    def value(self, x: Any, only: Any = None) -> Any:
+        self.counter.count(only, "nfev")
+        if self._comes:
+            self.cached_gradient, f = self._both(x)
+            return f
+        self.cached_gradient = None
+        return _once(self._fun(x), only)
+
+    def grad(self, x: Any, only: Any = None, cached: Any = None, *, spare: bool = False) -> Any:
+        self.counter.count(only, "njev")
+        if cached is not None and self._comes:
+            return cached
+        return self._both(x)[0] if self._traced.seldom else _once(self._grad(x), only)
+
+
+def _once(found: Any, only: Any) -> Any:
+    """Return `found` plus zeros that depend on the mask, or XLA would repeat the evaluation for each use."""
+    return found if only is None or isinstance(only, bool) else found + 0.0 * only
+
+
 class Driver:
     """One run of a program."""
 
@@ -66,16 +117,14 @@ class Driver:
     ):  # fmt: skip
         settings = program.parts(inputs.numbers)
         quick = quick and settings.step.searches  # without a line search there are no rare cases
-        self.program, self.backend = program, Traced(like, alone, quick)
-        self.space, self.bounds = Everywhere(self.backend), inputs.bounds
-        if inputs.bounds is not None:
-            self.space = Box(*inputs.bounds, self.backend)
-        self.counter = Tally(self.backend, settings.budget)
+        self.program, self.bounds, self.backend = program, inputs.bounds, Traced(like, alone, quick)
+        space: Any = Everywhere if self.bounds is None else Box
+        self.space = space(*(self.bounds or ()), self.backend)
+        self.counter = self.backend.counter = EvaluationCounter(self.backend, settings.budget)
         fun = partial(program, args=inputs.args)
         evaluator: Any = Function(fun, derive, self.backend, self.space, self.counter, settings.tolerances.g)
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
         self._descends = quick and self.iteration.descends  # then each point is the best so far
-        self._noiseless = not settings.step.searches or (quick and alone)  # then noise is not estimated
 
     def start(self, x: Any) -> Slot:
         """Return a run at its start, with f and ∇f evaluated."""
@@ -88,8 +137,11 @@ class Driver:
         if self.bounds is not None:  # traced bounds have not been checked
             empty = (self.bounds[0] > self.bounds[1]).any()
             c.status = self.backend.select(empty, int(Status.INFEASIBLE), c.status)
-        length = self.program.trace
-        return self._closed(c, None if length is None else self._empty(x, length))
+        if (length := self.program.trace) is None:
+            return self._closed(c, None)
+        whole, points = jnp.full(length, -1, jnp.int32), jnp.full((length, *x.shape), NAN, x.dtype)
+        kinds = {"d": points[:, 0], "q": whole, "?": whole > 0}
+        return self._closed(c, Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values())))
 
     def turn(self, slot: Slot, **known: Any) -> Slot:
         """Do one iteration; `known` are fields of the state with a known value, such as its status."""
@@ -99,10 +151,24 @@ class Driver:
         self.counter.counts = slot.counts
         c = run.handle_failure(run.line_search(run.compute_direction(c)))
         ring = self._recorded(slot.ring, c, c.status == RUNNING)
-        self._advance(c)
+        live, here, ahead = c.status == RUNNING, c.point, c.next_point  # a run that has ended stays here
+        for name in ("x",) if ahead.f is None else ("x", "f", "g", "known"):
+            setattr(ahead, name, self.backend.select(live, getattr(ahead, name), getattr(here, name)))
+        ahead.size = here.size
+        c.advance()
+        c.k -= jnp.asarray(self.backend.negate(live), jnp.int32)
         c.spent = (self.counter.nfev, self.counter.njev, self.counter.nhvp)
         new = self._closed(run.check_convergence(run.evaluate(c)), ring)
         return self.backend.cast(new, slot)
+
+    def turn_if_running(self, slot: Slot) -> Slot:
+        """Do one iteration, or nothing if the run has ended; its state is then as `end` needs it."""
+        new = self.turn(slot)
+
+        kept = partial(jax.tree.map, partial(jnp.where, slot.running))
+        for name in ("status", "spent") if self.iteration.step.searches else ("status", "spent", "point"):
+            setattr(new.c, name, kept(getattr(new.c, name), getattr(slot.c, name)))
+        return new._replace(counts=kept(new.counts, slot.counts))
 
     def run(self, x: Any) -> Solution:
         """Run from a start to the end; a penalty, which stays off once it is, has a loop of its own."""
@@ -124,36 +190,31 @@ class Driver:
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
             trace = jax.tree.map(lambda column: column[order], trace)
-        best = {"best_x": c.best.x, "best_fun": c.best.f, "best_nit": c.best.k}
-        return Solution(x, f, g, c.status, c.k, *slot.counts, **best, trace=trace)
-
-    def _advance(self, c: SolverState) -> None:
-        """Move to the next point, unless the run has ended at this one."""
-        live, here, ahead = c.status == RUNNING, c.point, c.next_point
-        for name in ("x",) if ahead.f is None else ("x", "f", "g", "known"):
-            setattr(ahead, name, self.backend.select(live, getattr(ahead, name), getattr(here, name)))
-        ahead.size = here.size
-        c.advance()
-        c.k -= jnp.asarray(self.backend.negate(live), jnp.int32)
+        return Solution(x, f, g, c.status, c.k, *slot.counts, c.best.x, c.best.f, c.best.k, trace)
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
-        """Return a run between two iterations, with only the fields that the next one needs."""
-        run, quick = self.iteration, self.backend.quick
-        searches, doubts, penalised = run.step.searches, run.direction.doubts, run.direction.penalised
-        needed = WITHIN | {
-            "best": not self._descends, "n_stalled": searches, "stalled": searches and not quick,
-            "active": penalised, "first": penalised or doubts, "max_gnorm": run.relative,
-            "doubts": doubts and not quick, "spent": ring is not None,
-        }  # fmt: skip
-        for name, need in needed.items():
-            setattr(c, name, getattr(c, name) if need else NOT)
-        if ring is None and (quick or not doubts):
-            c.point.gnorm = NOT
-        kept = ["alpha"] if self._noiseless else ["alpha", "noise"]
-        if searches and not self._descends:
-            kept += ["slope", "length"] if run.step.wait else ["slope", "length", "trial", "tried"]
-        for field in fields(StepInfo):
-            setattr(c.step_info, field.name, getattr(c.step_info, field.name) if field.name in kept else NOT)
+        """Return a run between two iterations, with only the fields that the next one reads.
+
+        XLA would drop the others itself, but not from slots.
+        """
+        direction, quick = self.iteration.direction, self.backend.quick
+
+        def drop(part: Any, *names: str) -> None:
+            for name in names:
+                setattr(part, name, None)
+
+        drop(c, "failed", "next_point", "p", "free_gradient", "size", "slope", "live")
+        drop(c.step_info, "before", "lam", "shown", "moved", "penalised", "guarded", "vanished")
+        if self._descends:
+            drop(c, "best")
+            drop(c.step_info, "slope", "length", "trial", "tried")
+        if quick or not self.iteration.step.searches:
+            drop(c, "stalled")
+        if not direction.penalised:
+            drop(c, "active")
+        if ring is None:
+            drop(c, "spent")
+            drop(c.point, *(["gnorm"] if quick or not direction.doubts else []))
         if quick:
             c.status = self.backend.select(self.backend.deferred, DEFERRED, c.status)
             self.backend.deferred = False
@@ -161,25 +222,17 @@ class Driver:
 
     def _opened(self, slot: Slot) -> SolverState:
         """Return a copy of the state, with the fields that were not passed on."""
-        run, c = self.iteration, jax.tree.map(lambda a: a, slot.c)
-        c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
+        direction, c = self.iteration.direction, jax.tree.map(lambda a: a, slot.c)
+        c.next_point, c.stalled = Point(c.point.x), False if c.stalled is None else c.stalled
         if self._descends:
             c.best = Best(c.point.x, c.point.f, c.k)
-        if self._noiseless:
-            c.step_info.noise = 0.0
-        if not run.direction.penalised:
-            c.active = not run.direction.steepest
+        if not direction.penalised:
+            c.active = not direction.steepest
         return c
-
-    def _empty(self, x: Any, length: int) -> Trace:
-        whole, points = jnp.full(length, -1, jnp.int32), jnp.full((length, *x.shape), NAN, x.dtype)
-        kinds = {"d": points[:, 0], "q": whole, "?": whole > 0}
-        return Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values()))
 
     def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:
         """Return the trace with this iterate, and the step taken from it, in place of the oldest one."""
         if ring is None:
             return None
-        place, put = c.k % ring.k.shape[0], self.backend.put
-        row = Trace(c.k, c.point.x, *entry(c))
+        place, put, row = c.k % ring.k.shape[0], self.backend.put, Trace(c.k, c.point.x, *entry(c))
         return jax.tree.map(lambda column, value: put(column, place, value, rows), ring, row)

@@ -6,16 +6,13 @@ reads (of a closure, an attribute or a global) are arguments of the program, and
 and limits: a new number compiles nothing.
 """
 
-# what JAX maps over has no types
-# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
-from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +27,7 @@ from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
 from ..schedules import Constant, Custom, L
 from ..switches import After
-from ._jax import core, jax, jnp, ravel_pytree
+from ._jax import core, jax, jnp
 
 ERRORS = (
     jax.errors.ConcretizationTypeError,
@@ -55,6 +52,12 @@ NUMBERS: dict[type, tuple[str, ...]] = {
 }
 """The fields that are arguments of a program."""
 
+PLACES = {
+    "lam": "direction.lam.value", "step": "step.schedule.value", "r": "direction.r", "tol": "tolerances.g",
+    "gtol": "tolerances.g", "ftol": "tolerances.f", "xtol": "tolerances.x", "gtol_rel": "tolerances.rel",
+}  # fmt: skip
+"""Where the settings have the keywords that may be traced."""
+
 AXES = re.compile(r"(?<=[\[,])\d+(?=[,\]])")
 UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
 """What JAX prints without all that it does: objects, and derivative rules."""
@@ -62,62 +65,62 @@ UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
 
 @dataclass(frozen=True)
 class Shape:
-    """The structure of a point: its size and dtype as a vector, and how a vector becomes a point."""
+    """The structure of a point: a tree of arrays, which lie one after another in a vector."""
 
+    tree: Any
+    leaves: tuple[Any, ...]
+    """The shape and dtype of each array."""
     size: int
     dtype: Any
-    unravel: Any
+    """Those of the vector."""
 
-    @cached_property
-    def example(self) -> Any:
-        """The shapes and dtypes of a point."""
-        return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.size,), self.dtype))
+    def vector(self, point: Any) -> Any:
+        """Return a point as a vector, or points with a leading axis as a matrix."""
+        arrays = jax.tree.leaves(point)
+        rows = arrays[0].shape[: arrays[0].ndim - len(self.leaves[0].shape)]
+        return jnp.concatenate([a.astype(self.dtype).reshape(*rows, -1) for a in arrays], axis=-1)
 
     def point(self, x: Any) -> Any:
         """Return a vector as a point, or a matrix as points with a leading axis."""
-        return self.unravel(x) if x.ndim == 1 else jax.vmap(self.unravel)(x)
+        parts = jnp.split(x, np.cumsum([leaf.size for leaf in self.leaves])[:-1], axis=-1)
+        pairs = zip(parts, self.leaves, strict=True)
+        arrays = (part.reshape(*x.shape[:-1], *leaf.shape).astype(leaf.dtype) for part, leaf in pairs)
+        return jax.tree.unflatten(self.tree, arrays)
 
 
-def vector_of(x0: Any, batch: bool = False) -> tuple[Any, Shape]:
-    """Return a point as a vector, or the points of a batch as a matrix, and the shape of a point."""
+def vector_of(x0: Any, batch: bool | None) -> tuple[Any, Shape]:
+    """Return a start as a vector, or a batch, by default two axes, as a matrix; and the shape of a point."""
+    if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
+        try:
+            x0 = np.asarray(x0, dtype=jnp.result_type(float))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"x0: expected an array of numbers, or a pytree, got {x0!r}") from error
+    batch = getattr(x0, "ndim", None) == 2 if batch is None else batch
     named, tree = jax.tree_util.tree_flatten_with_path(x0)
     if not named:
         raise ValueError(f"x0: expected a point, got a tree without leaves, {x0!r}")
-    arrays: list[Any] = []
     for path, leaf in named:
-        name = "x0" + jax.tree_util.keystr(path)
-        try:
-            array = jnp.asarray(leaf)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: expected an array, got {leaf!r}; pass it in args") from error
-        if str(array.dtype) not in ("float32", "float64"):
-            raise TypeError(f"{name}: expected float32 or float64 numbers, got dtype {array.dtype}")
-        arrays.append(array)
+        name, kind = "x0" + jax.tree_util.keystr(path), getattr(leaf, "dtype", type(leaf).__name__)
+        if str(kind) not in ("float", "float32", "float64"):
+            raise TypeError(f"{name}: expected an array of float32 or float64 numbers, got {kind}, {leaf!r}")
+        if str(kind) == "float64" and not jax.config.jax_enable_x64:
+            raise TypeError(
+                f"{name}: got float64, which is disabled in JAX; enable it with "
+                'jax.config.update("jax_enable_x64", True), or start from float32'
+            )
+    arrays = [jnp.asarray(leaf) for _, leaf in named]
     shapes = [a.shape for a in arrays]
     if batch and (len({shape[:1] for shape in shapes}) != 1 or () in shapes):
         raise ValueError(f"x0: expected one leading axis, the same for all leaves, got shapes {shapes}")
     if any(0 in shape for shape in shapes):
         raise ValueError(f"x0: expected non-empty points, got shapes {shapes}")
-    x = jax.tree.unflatten(tree, arrays)
-    one = tuple(jax.ShapeDtypeStruct(a.shape[batch:], a.dtype) for a in arrays)
-    is_flat = len(arrays) == 1 and arrays[0].ndim == 1 + batch
-    x = arrays[0] if is_flat else jax.vmap(_ravel)(x) if batch else _ravel(x)
-    return x, _shape_of(tree, one)
+    leaves = tuple(jax.ShapeDtypeStruct(a.shape[batch:], a.dtype) for a in arrays)
+    shape = Shape(tree, leaves, sum(leaf.size for leaf in leaves), jnp.result_type(*leaves))
+    return shape.vector(arrays), shape
 
 
-def _ravel(point: Any) -> Any:
-    return ravel_pytree(point)[0]
-
-
-@cache
-def _shape_of(tree: Any, leaves: tuple[Any, ...]) -> Shape:
-    zeros = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in leaves]
-    vector, unravel = ravel_pytree(jax.tree.unflatten(tree, zeros))
-    return Shape(vector.size, vector.dtype, unravel)
-
-
-class Traced:
-    """A traced function; two with the same operations are equal.
+class TracedFunction:
+    """A function of a vector, traced; two with the same operations are equal.
 
     A custom derivative rule is printed by its name alone, so a function with one equals only itself.
     """
@@ -125,71 +128,41 @@ class Traced:
     def __init__(self, fun: Any, jaxpr: Any):
         self.jaxpr, self._fun = jaxpr, fun  # kept alive, so that no other function gets its id
         text = str(jaxpr)
-        self.longest = max(map(int, AXES.findall(text)), default=0)
-        """The longest axis of any array."""
+        self.longest = max(map(int, AXES.findall(text)), default=0)  # axis of any array
         printed, own = UNPRINTED.sub("", text), fun if isinstance(fun, Hashable) else id(fun)
         self._key = printed, *map(id, inner_constants(jaxpr)), None if printed == text else own
 
-    def __call__(self, point: Any, *args: Any) -> list[Any]:
+    def __call__(self, x: Any, *args: Any) -> list[Any]:
         """Evaluate it, and the leaves of its aux; the arrays that it reads are the last arguments."""
         given = len(args) - len(self.jaxpr.constvars)
-        whole = core.ClosedJaxpr(self.jaxpr, args[given:])
-        return core.jaxpr_as_fun(whole)(*jax.tree.leaves((point, args[:given])))
+        return core.jaxpr_as_fun(core.ClosedJaxpr(self.jaxpr, args[given:]))(x, *args[:given])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Traced) and self._key == other._key
+        return isinstance(other, TracedFunction) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
-def split_args(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Callable[..., tuple[Any, ...]]]:
-    """Return the numbers and arrays in args, and a function that rebuilds args from such leaves."""
-    leaves, tree = jax.tree.flatten(args)
-
-    def rest(*numeric: Any) -> tuple[Any, ...]:
-        given = iter(numeric)
-        return jax.tree.unflatten(tree, [next(given) if _is_numeric(leaf) else leaf for leaf in leaves])
-
-    return tuple(filter(_is_numeric, leaves)), rest
-
-
-def _is_numeric(leaf: Any) -> bool:
-    if isinstance(leaf, np.ndarray | np.generic):
-        return cast(Any, leaf).dtype.kind in "biufc"
-    return isinstance(leaf, jax.Array | int | float | complex) and not isinstance(leaf, bool)
-
-
-def varying_with(x: Any, others: Any) -> Any:
-    """Return x; inside a `shard_map`, as varying over the devices wherever the others do."""
-    if jax.sharding.get_abstract_mesh().manual_axes:
-        for other in map(jnp.asarray, jax.tree.leaves(others)):
-            x = alike(x, apart(other))
-    return x
+def is_numeric(leaf: Any) -> bool:
+    """Return whether a part of args is a number or an array; anything else is a constant of the program."""
+    if isinstance(leaf, jax.Array | int | float | complex):
+        return not isinstance(leaf, bool)
+    return isinstance(leaf, np.ndarray | np.generic) and cast(Any, leaf).dtype.kind in "biufc"
 
 
 def traceable(
-    fun: Any, shape: Shape, x: Any, numeric: tuple[Any, ...], rest: Any, has_aux: bool = False
-) -> tuple[Traced, tuple[Any, ...], Any]:
+    fun: Any, shape: Shape, x: Any, args: tuple[Any, ...], numeric: Any, has_aux: bool = False
+) -> tuple[TracedFunction, tuple[Any, ...], Any]:
     """Return the traced function, the arrays that it reads, and the tree of its aux."""
-    example, mask = shape.example, apart(x)
-    if mask is not None:
 
-        def zeros(leaf: Any) -> Any:
-            return alike(jnp.zeros(leaf.shape, leaf.dtype), mask)
+    def anew(x: Any, numeric: Any) -> Any:  # JAX would reuse its trace of fun itself
+        rest = jax.tree.map(lambda a, b: a if b is None else b, args, numeric, is_leaf=lambda a: a is None)
+        return fun(shape.point(x), *rest)
 
-        example = jax.eval_shape(partial(jax.tree.map, zeros), example)
-
-    def anew(point: Any, *given: Any) -> Any:  # JAX would reuse its trace of fun itself
-        return fun(point, *rest(*given))
-
-    try:
-        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, *numeric)
-    except ERRORS as error:
-        raise TypeError(
-            f"fun: JAX cannot trace it{_line(error)}; write it with jax.numpy, without branches on values, "
-            'or use engine="eager"'
-        ) from error
+    example = alike(np.zeros(shape.size, shape.dtype), apart(x))
+    with _readable("fun: JAX cannot trace it", "write it with jax.numpy, without branches on values"):
+        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, numeric)
     if has_aux and not (isinstance(found, tuple) and len(cast("tuple[Any, ...]", found)) == 2):
         raise TypeError(f"fun: expected (f, aux), since has_aux is True, got {found!r}")
     value, aux = cast("tuple[Any, Any]", found if has_aux else (found, None))
@@ -198,15 +171,20 @@ def traceable(
         raise TypeError(f"fun: expected a real number, got {value!r}")
     if jnp.finfo(leaves[0].dtype).bits < jnp.finfo(shape.dtype).bits:
         raise TypeError(f"fun: expected {shape.dtype} values, as x0 is, got {leaves[0].dtype}; cast x0 or f")
-    return Traced(fun, closed.jaxpr), tuple(map(jnp.asarray, closed.consts)), jax.tree.structure(aux)
+    reads = cast("tuple[Any, ...]", tuple(map(jnp.asarray, closed.consts)))
+    return TracedFunction(fun, closed.jaxpr), reads, jax.tree.structure(aux)
 
 
-def _line(error: Exception) -> str:
-    """Return the line of the user's code where the error occurred."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(OTHERS):
-            return f" (line {frame.lineno} of {Path(frame.filename).name}: {frame.line})"
-    return ""
+@contextmanager
+def _readable(what: str, advice: str) -> Iterator[None]:
+    """Turn JAX's errors at code that it cannot trace into one that names the line of the user's code."""
+    try:
+        yield
+    except ERRORS as error:
+        frames = reversed(traceback.extract_tb(error.__traceback__))
+        own = (frame for frame in frames if not frame.filename.startswith(OTHERS))
+        line = next((f" (line {f.lineno} of {Path(f.filename).name}: {f.line})" for f in own), "")
+        raise TypeError(f'{what}{line}; {advice}, or use engine="eager"') from error
 
 
 def with_numbers(part: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
@@ -229,22 +207,17 @@ def filled(
     rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
 ) -> tuple[Settings, dict[str, Any]]:
     """Return the settings with names in place of numbers, and the numbers; raise if they do not compile."""
-    gtol = given.get("tol") if given.get("gtol") is None else given.get("gtol")
-    places = {
-        "direction.lam.value": given.get("lam"), "step.schedule.value": given.get("step"),
-        "direction.r": given.get("r"), "tolerances.g": gtol, "tolerances.f": given.get("ftol"),
-        "tolerances.x": given.get("xtol"), "tolerances.rel": given.get("gtol_rel"),
-    }  # fmt: skip
-    traced = {name: value for name, value in places.items() if isinstance(value, jax.core.Tracer)}
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
     if settings.budget.seconds is not None:
         raise ValueError("budget: a compiled program cannot read the clock; use evals, grads or iters")
-    for name, schedule in (("lam", getattr(settings.direction, "lam", None)),
-                           ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
+    for name, part in (("lam", settings.direction), ("step", settings.step)):
+        schedule = getattr(part, "schedule" if name == "step" else "lam", None)
         if isinstance(schedule, Custom):
-            _check_branches(name, schedule)
+            with _readable(f"{name}: JAX cannot trace {schedule!r}", "it branches on k: use jax.numpy.where"):
+                jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.int32))
     if settings.direction == CGDAuto() and rows[-1] > SHORT:
         settings = replace(settings, direction=CGDAuto(min(PAIRS, CGDAuto().capacity(rows[-1]))))
+    traced = {PLACES[name]: value for name, value in given.items() if isinstance(value, jax.core.Tracer)}
     numbers: dict[str, Any] = {}
 
     def taken(name: str, value: Any) -> str:
@@ -256,23 +229,11 @@ def filled(
     return with_numbers(settings, taken), numbers
 
 
-def _check_branches(name: str, schedule: Any) -> None:
-    """Raise an error for a schedule that branches on k."""
-    try:
-        jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.int32))
-    except ERRORS as error:
-        raise TypeError(
-            f"{name}: {schedule!r} cannot be traced{_line(error)}: it branches on k; use jax.numpy.where, "
-            "or index an array"
-        ) from error
-
-
 def _known(value: Any) -> Any:
     """Return a number, and 1 for one that is traced."""
-    if isinstance(value, jax.core.Tracer):
-        return np.ones(value.shape) if value.ndim else 1.0
     if isinstance(value, jax.Array):
-        return np.asarray(value) if value.ndim else value.item()
+        value = np.ones(value.shape) if isinstance(value, jax.core.Tracer) else np.asarray(value)
+        return value if value.ndim else value.item()
     return value
 
 
@@ -287,11 +248,11 @@ class Program:
 
     def __call__(self, x: Any, args: Any) -> Any:
         """Evaluate f at a vector."""
-        return jnp.asarray(self.fun(self.shape.point(x), *args)[0], x.dtype)
+        return jnp.asarray(self.fun(x, *args)[0], x.dtype)
 
     def aux(self, x: Any, args: Any) -> list[Any]:
         """Evaluate the aux of f at a vector."""
-        return self.fun(self.shape.point(x), *args)[1:] if len(self.fun.jaxpr.outvars) > 1 else []
+        return self.fun(x, *args)[1:] if len(self.fun.jaxpr.outvars) > 1 else []
 
     def parts(self, numbers: dict[str, Any]) -> Settings:
         """Return the settings with these numbers."""

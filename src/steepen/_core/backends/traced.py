@@ -237,11 +237,12 @@ class Traced(Single):
         return alike(self._jax.tree.map(lambda a, b: array(a, b.dtype), new, old), self._apart)  # pyright: ignore
 
 
-def apart(x: Any) -> Any:
-    """Return a mask, False, that varies over the devices of a `shard_map` as x does; None outside of one."""
+def apart(arrays: Any) -> Any:
+    """Return a mask, False, that varies over devices as the arrays do; None outside of a `shard_map`."""
     jax = _jax()
-    inside = jax.sharding.get_abstract_mesh().manual_axes
-    return jax.numpy.zeros_like(x, dtype=bool).any() if inside else None
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return None
+    return sum(jax.numpy.zeros_like(a, dtype=bool).any() for a in jax.tree.leaves(arrays)) > 0
 
 
 def alike(tree: Any, mask: Any) -> Any:
