@@ -1,4 +1,4 @@
-"""`sweep`: many runs in few batched calls, a table of results, and a file that survives interruption."""
+"""`sweep` and `load_results`, public names of steepen: many runs in batched calls, resumed from a file."""
 
 from .results import load_results
 from .sweep import sweep

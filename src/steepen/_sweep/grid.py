@@ -1,4 +1,4 @@
-"""From lists of values to settings, and from settings to batched calls."""
+"""From lists of values to settings, and from settings to batched calls, for `sweep` and its command; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results files of sweeps, comparisons, benchmarks and the paper, as tables."""
+"""`load_results`, for users: pandas tables of results files, also of training and benchmarks; reads only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function `sweep`."""
+"""`sweep`, for users and the command: runs batches in processes, reads and appends to the file `out`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The command: `steepen explore`, `sweep` and `reproduce`.
+"""The command `steepen`, run as a console script: `explore`, `sweep` and `reproduce`.
 
-Results go to standard output, progress and errors to standard error; an error is one line. There is no
-command for a single run: call `steepen.minimize` in Python.
+Results go to standard output, progress and one-line errors to standard error. For one run use `minimize`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands as one app. Each returns its exit code to `steepen.cli.main`."""
+"""The typer app that `steepen.cli.main` runs: `explore` and `reproduce`; prints, and writes to --out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `steepen sweep`."""
+"""The command `steepen sweep`, part of the app: imports what the TOML file names, writes to --out, prints."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Steepen inside other libraries, in their own terms; nothing here holds a formula."""
+"""Steepen inside other libraries: users import the one module they need; nothing here holds a formula."""

@@ -1,4 +1,4 @@
-"""Checks of an optimizer, shared by the integrations into other libraries' training loops."""
+"""Checks of an optimizer before a run, for the Trainer and Lightning integrations; only raises and warns."""
 
 from __future__ import annotations
 

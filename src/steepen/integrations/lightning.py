@@ -1,4 +1,4 @@
-"""Ascent steps in Lightning: a callback for automatic optimisation; manual optimisation needs none."""
+"""A callback that users give to Lightning's Trainer: runs the ascent step's passes, restores the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""optimistix: every method as `optimistix.minimise(fn, steepen.integrations.optimistix.Minimiser(...), y0)`.
+"""A solver that users pass to `optimistix.minimise(fn, Minimiser(...), y0)`: every method; pure, in `jit`.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""SciPy: every method as `scipy.optimize.minimize(..., method=steepen.integrations.scipy.cgd_fd)`."""
+"""For SciPy to call: `scipy.optimize.minimize(…, method=steepen.integrations.scipy.cgd_fd)`; stateless."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class Method:
     by raising StopIteration or returning True; other return values are ignored.
 
     **SciPy does not pass a string `jac` on to custom methods**: `jac="3-point"`, `"cs"` or `"jax"` arrives as
-    None, which means "2-point". Set it in the options instead:
-    `options={"gradient": "3-point"}`.
+    None, which means "2-point". Set it in the options instead: `options={"gradient": "3-point"}`.
 
     The options are all keywords of `steepen.minimize`, and SciPy's names with SciPy's meaning: `maxiter`,
     `maxfun` or `maxfev`, and `maxgrad` are hard limits (`None` is SciPy's default, 200 n iterations and any

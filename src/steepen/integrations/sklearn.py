@@ -1,4 +1,4 @@
-"""scikit-learn: `GaussianProcessRegressor(optimizer=steepen.integrations.sklearn.optimizer)`."""
+"""For scikit-learn to call: `GaussianProcessRegressor(optimizer=optimizer)`; NumPy only, keeps no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ascent steps in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as set there."""
+"""Hugging Face's Trainer with ascent steps, for users to create or subclass; moves weights within a step."""
 
 from __future__ import annotations
 

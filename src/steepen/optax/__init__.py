@@ -1,7 +1,7 @@
-"""Training with an ascent step in JAX: in place of `jax.value_and_grad`, or as optax transformations.
+"""For JAX training loops: ascent steps in place of `jax.value_and_grad`, or as transformations; all pure.
 
 `value_and_grad` changes nothing but the gradient, so clipping, accumulation, schedules, Flax, Equinox, `jit`
-and sharding work as usual. `sam`, `cgd`, `msam` and `gap_sam` are transformations.
+and sharding work as usual. `sam`, `cgd`, `msam` and `gap_sam` are optax transformations.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""The ascent step of `value_and_grad`, `sam` and `cgd`: its length, and the resulting gradient."""
+"""The ascent step of `value_and_grad`, `sam`, `cgd` and `msam`: strength, length, the new gradient; pure."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false

@@ -1,4 +1,4 @@
-"""GapSAM: an ascent step whose length follows from the gap between validation and training loss."""
+"""GapSAM for optax, called by training loops: ascent length from the validation gap; pure, also in `jit`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
@@ -20,10 +20,11 @@ MEANS = ("training", "validation", "rise", "rise_square", "target", "length", "b
 
 
 class GapSAMState(NamedTuple):
-    """The state of `gap_sam`.
+    """The state of `gap_sam`; `steps` counts all steps, `perturbed` those with an ascent step.
 
     `means` has running means of the training and validation loss, of the rise of the loss in ascent steps,
-    intended (`target`) and observed (`rise`), of their length, and of how often it was limited (`bound`).
+    intended (`target`) and observed (`rise`, `rise_square`), of their length, of how often it was cut to its
+    limit (`bound`), and of ‖g‖² (`square`).
 
     Examples
     --------
@@ -35,7 +36,7 @@ class GapSAMState(NamedTuple):
     steps: Any
     perturbed: jax.Array  # how many of the steps had an ascent step
     loss: jax.Array  # of the last batch without an ascent step
-    gain: jax.Array
+    gain: jax.Array  # a factor of the length, adapted until `rise` equals `target`
     means: dict[str, Mean]
     base: Any
 
@@ -47,7 +48,7 @@ class GapSAMState(NamedTuple):
         return self._replace(means=self.means | {"validation": known})
 
     def report(self) -> dict[str, float]:
-        """Return the means as numbers, with the steps, the ascent steps among them and the gain."""
+        """Return the means and the gain as numbers, and the counts `steps` and `perturbed` of the state."""
         numbers = {"steps": self.steps, "perturbed": self.perturbed, "gain": self.gain}
         numbers |= {name: mean.value for name, mean in self.means.items()}
         return {name: float(value) for name, value in numbers.items()}
@@ -74,7 +75,7 @@ def gap_sam(
     Parameters
     ----------
     base : GradientTransformation
-        The transformation that takes the steps, including clipping.
+        The transformation that takes the steps. Clipping belongs in it: before `gap_sam` it clips only g.
     total_steps : int
         The length of the run.
     mask
@@ -116,28 +117,28 @@ def gap_sam(
         check_call("value_and_grad_fn", value_and_grad_fn, "loss and gradient of the batch")
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
         gap = now["validation"] - now["training"]
-        part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)
+        share = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)  # of the gap
         opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate, jnp)
-        target = (part * gap * opening).clip(min=0)
+        target = (share * gap * opening).clip(min=0)  # the rise to aim at; opening: 0 to 1
         due = (state.steps % every == 0) & (state.steps >= ascent.FIRST * total_steps)
-        up = due & (gap > 0) & (opening > 0)
+        up = due & (gap > 0) & (opening > 0)  # whether there is an ascent step
         n = norm(updates, chosen)
-        length, bound = ascent.gap_length(target, state.gain, n, now["square"], norm(params, chosen), jnp)
+        length, cut = ascent.gap_length(target, state.gain, n, now["square"], norm(params, chosen), jnp)
         c = jnp.where(up & (n > 0) & jnp.isfinite(length / n), length / n, 0)
         loss, d = value_and_grad_fn(add(params, c, updates, chosen))
         rise = loss - state.loss
-        told = {
+        new_values = {  # a value, its weight in the running mean, and whether it counts
             "training": (loss, new_training, ~up),
             "rise": (rise, new, up),
             "rise_square": (rise * rise, new, up),
             "target": (target, new, up),
             "length": (length, new, up),
-            "bound": (jnp.asarray(bound, gap.dtype), new, up),
+            "bound": (jnp.asarray(cut, gap.dtype), new, up),
             "square": (n * n, ascent.NEW_GRADIENT, up),
         }
-        means = state.means | {name: state.means[name].updated(*one) for name, one in told.items()}
-        seen, square, wanted = (means[name].value for name in ("rise", "rise_square", "target"))
-        gain = (state.gain * ascent.gain_factor(seen, square, wanted, new, jnp)).clip(*ascent.GAIN)
+        means = state.means | {name: state.means[name].updated(*one) for name, one in new_values.items()}
+        observed, squares, intended = (means[name].value for name in ("rise", "rise_square", "target"))
+        gain = (state.gain * ascent.gain_factor(observed, squares, intended, new, jnp)).clip(*ascent.GAIN)
         steps, loss = optax.safe_increment(state.steps), jnp.where(up, state.loss, loss)
         updates, inner = base.update(d, state.base, params, **extra)
         gain, loss = jnp.where(up, gain, state.gain), loss.astype(state.loss.dtype)
@@ -151,11 +152,11 @@ def record_validation_loss(state: Any, loss: Any) -> Any:
 
     Examples
     --------
-    >>> opt = optax.chain(optax.clip(1.0), gap_sam(optax.adam(0.1), total_steps=100))
+    >>> opt = gap_sam(optax.chain(optax.clip(1.0), optax.adam(0.1)), total_steps=100)
     >>> state = record_validation_loss(opt.init(jnp.zeros(2)), 0.7)
     """
     nodes, tree = jax.tree.flatten(state, is_leaf=lambda node: isinstance(node, GapSAMState))
-    told = [node.record_validation_loss(loss) if isinstance(node, GapSAMState) else node for node in nodes]
+    updated = [node.record_validation_loss(loss) if isinstance(node, GapSAMState) else node for node in nodes]
     if not any(isinstance(node, GapSAMState) for node in nodes):
         raise ValueError("state: expected one that contains a gap_sam state, got none")
-    return jax.tree.unflatten(tree, told)
+    return jax.tree.unflatten(tree, updated)

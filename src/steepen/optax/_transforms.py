@@ -1,4 +1,4 @@
-"""SAM, CGD and momentum SAM as optax transformations."""
+"""`sam`, `cgd`, `msam` as optax transformations, for training loops; checks for `gap_sam` too; pure."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
@@ -56,7 +56,7 @@ def sam(
     Parameters
     ----------
     base : GradientTransformation
-        The transformation that takes the steps, and clips: `chain(clip_by_global_norm(1), adam(1e-3))`.
+        Takes the steps, and clips: `chain(clip_by_global_norm(1), adam(1e-3))`, not before `sam`.
     rho, mask
         As in `value_and_grad`.
 
@@ -88,7 +88,7 @@ def cgd(
     Parameters
     ----------
     base : GradientTransformation
-        The transformation that takes the steps, including clipping.
+        The transformation that takes the steps. Clipping belongs in it: before `cgd` it changes only g.
     lam, ratio, mask, dtype
         As in `value_and_grad`, one of the first two; but `ratio` uses a running mean of ‖g⁺ − g‖/‖g‖.
 

@@ -1,4 +1,4 @@
-"""Arithmetic on trees of parameters, and checks of them."""
+"""Arithmetic on trees of parameters, their checks, and running means, for all of steepen.optax; pure."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false

@@ -1,4 +1,4 @@
-"""A replacement for `jax.value_and_grad`: the unchanged loss, and the gradient to pass to the optimizer."""
+"""`jax.value_and_grad` with an ascent step, for training loops: the loss, the gradient to step by; pure."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownLambdaType=false
@@ -115,20 +115,20 @@ def value_and_grad(
 
 def _check_output(out: Any, has_aux: bool) -> Any:
     if has_aux and not (isinstance(out, tuple) and len(out) == 2):
-        raise TypeError(f"loss: expected a pair, the loss and aux, since has_aux=True; got {_said(out)}")
+        raise TypeError(f"loss: expected a pair, the loss and aux, since has_aux=True; got {_described(out)}")
     value = out[0] if has_aux else out
     if isinstance(value, tuple | list | dict):
         raise TypeError(
-            f"loss: expected one number, got {_said(value)}; if it returns more, set has_aux=True"
+            f"loss: expected one number, got {_described(value)}; if it returns more, set has_aux=True"
         )
     if jnp.shape(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
         raise TypeError(
-            f"loss: expected one real number, such as the mean over the batch; got {_said(value)}"
+            f"loss: expected one real number, such as the mean over the batch; got {_described(value)}"
         )
     return out
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     if hasattr(value, "dtype"):
         return f"an array of {value.dtype} of shape {value.shape}"
     return f"a {type(value).__name__}" + (f" of {len(value)}" if isinstance(value, tuple | list) else "")

@@ -1,4 +1,4 @@
-"""The figures of the report: their legends, their layout on a phone, and their files."""
+"""For the items and `reproduce`: legends and phone layout, changing figures in place; writes PNG and SVG."""
 
 from __future__ import annotations
 

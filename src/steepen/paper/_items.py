@@ -1,4 +1,4 @@
-"""An item of the paper and what its run returns: claims beside our numbers, tables, pictures, traces."""
+"""What each item returns, for `reproduce` and the page: claims, tables, pictures, traces; reads page.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run every item of the paper, and write its files and the page to a folder."""
+"""`reproduce`, for users and the command: runs the paper's items, writes their files and page to a folder."""
 
 from __future__ import annotations
 

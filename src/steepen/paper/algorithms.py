@@ -1,4 +1,4 @@
-"""Algorithms 1 to 3: every iterate of our runs beside the paper's listings, transcribed line by line."""
+"""Item of `reproduce`: Algorithms 1 to 3, our iterates beside the paper's listings; writes no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; the flatness of minima."""
+"""Items of `reproduce`: artificial points in n dimensions, Lemma 1's remedy, flat minima; writes no files."""
 
 from __future__ import annotations
 

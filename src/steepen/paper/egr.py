@@ -2,7 +2,8 @@
 
 EGR is gradient descent on g = f + λ‖∇f‖². It steps over sharp minima, since a curvature h becomes h(1+2λh).
 It can also stop where f does not: at artificial stationary points (Lemma 1), and at saddles and maxima of f
-that are minima of g. CGD's guard is one cure, with limits, and an early switch to f the other.
+that are minima of g. CGD's guard is one cure, with limits, and an early switch to f the other. For users, and
+for the paper's items on Lemma 1, EGR and artificial points; it runs `minimize`, and writes no files.
 
 Examples
 --------

@@ -1,8 +1,8 @@
-"""The six experiments of the paper's Table 1: settings, printed and recovered, printed results, and runs.
+"""The six experiments of Table 1, for the paper's items and explorer: settings, printed results, runs.
 
 The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
 These were recovered (recover.py): they reproduce both printed improvements, but are not the only values
-that do.
+that do. Nothing here writes files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Beyond the paper's settings: equal cost, schedules of λ, other penalties, and negative λ."""
+"""Items of `reproduce` beyond the paper: equal cost, schedules of λ, penalties, λ < 0; write no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fig. 3: f − f* against gradient evaluations, GD and CGD-FD on the six functions of Table 1."""
+"""Item of `reproduce`, Fig. 3: f − f* against gradients, GD and CGD-FD on Table 1; writes no files."""
 
 from __future__ import annotations
 

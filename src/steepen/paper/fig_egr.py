@@ -1,4 +1,4 @@
-"""Fig. 5: EGR reinterpreted. Overshooting a sharp minimum; maxima of f that are minima of g."""
+"""Item of `reproduce`, Fig. 5: EGR oversteps sharp minima; maxima of f, minima of g; writes no files."""
 
 from __future__ import annotations
 

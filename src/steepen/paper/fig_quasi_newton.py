@@ -1,4 +1,4 @@
-"""Fig. 4: BFGS and DFP beside CGD-BFGS and CGD-DFP with a fixed step; and how common such settings are."""
+"""Items of `reproduce`, Fig. 4: BFGS, DFP and CGD variants, also at random settings; write no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fig. 1: f₁ = x₁² + 2x₂², the steeper f₂ = f₁ + λ‖∇f₁‖², and five steps of descent on each."""
+"""Item of `reproduce`, Fig. 1: f₁ = x₁² + 2x₂², f₂ = f₁ + λ‖∇f₁‖², five steps on each; writes no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lemma 1 and Fig. 2: the stationary points of g = f + λ‖∇f‖², and whether the guard gets past them."""
+"""Items of `reproduce`, Lemma 1, Fig. 2: stationary points of g = f + λ‖∇f‖², the guard; write no files."""
 
 from __future__ import annotations
 

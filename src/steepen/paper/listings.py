@@ -1,4 +1,9 @@
-"""The paper's listings, transcribed line by line as a reference for our runs, without any of our code."""
+"""The paper's algorithms in plain NumPy, without any of our code: a reference for our runs.
+
+The items on the algorithms and on Theorem 1 call it, and tests; pure. Algorithms 1 to 3, BFGS and DFP follow
+the paper; `kept` adds a test that Algorithm 3 has not, and `theorem1` has formulas. A count c is the number
+of gradients evaluated so far.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ Update = Callable[[Floats, Floats, Floats], Floats]
 
 
 def linear(a: float, b: float, T: int) -> list[float]:
-    """Return the paper's L(a, b): T evenly spaced values from a to b."""
+    """Return the paper's L(a, b), its schedule of λₖ: T evenly spaced values from a to b."""
     return [a + (b - a) * k / (T - 1) for k in range(T)]
 
 
@@ -34,7 +39,7 @@ def cgd(
 def cgd_fd(
     grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: list[float], r: float, b: int
 ) -> tuple[Floats, list[int]]:
-    """Return the iterates of Algorithm 2 and the count c at each, with λₖ in place of λ."""
+    """Return the iterates of Algorithm 2, with λₖ in place of λ, and c, the gradients evaluated, at each."""
     xs, cs = [np.asarray(x, dtype=float)], [0]
     use_cgd = True
     for k in range(T):
@@ -60,8 +65,8 @@ def cgd_fd(
 
 def dfp(M: Floats, s: Floats, y: Floats) -> Floats:
     """Return DFP's Hessian approximation after a pair; with s and y exchanged, BFGS's inverse one."""
-    eye, rho = np.eye(len(s)), y @ s
-    return (eye - np.outer(y, s) / rho) @ M @ (eye - np.outer(s, y) / rho) + np.outer(y, y) / rho
+    eye, ys = np.eye(len(s)), y @ s  # yᵀs is 1/ρ in Nocedal & Wright
+    return (eye - np.outer(y, s) / ys) @ M @ (eye - np.outer(s, y) / ys) + np.outer(y, y) / ys
 
 
 def bfgs(M: Floats, s: Floats, y: Floats) -> Floats:
@@ -72,7 +77,7 @@ def bfgs(M: Floats, s: Floats, y: Floats) -> Floats:
 def cgd_qn(grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: float, update: Update) -> Floats:
     """Return the iterates of Algorithm 3, with `bfgs` or `dfp`."""
     xs = [np.asarray(x, dtype=float)]
-    matrix = np.eye(len(xs[0]))
+    matrix = np.eye(len(xs[0]))  # the Hessian
     for k in range(T):
         g = grad(xs[k])
         p = -(np.eye(len(g)) + 2 * lam * matrix) @ g
@@ -86,8 +91,8 @@ def quasi_newton(
 ) -> Floats:
     """Return the iterates of BFGS or DFP as in Section 2 of the paper."""
     xs = [np.asarray(x, dtype=float)]
-    matrix = np.eye(len(xs[0]))
-    update = {"bfgs": dfp, "dfp": bfgs}[method]
+    matrix = np.eye(len(xs[0]))  # the inverse Hessian
+    update = {"bfgs": dfp, "dfp": bfgs}[method]  # each is the other's inverse update, with s and y exchanged
     for k in range(T):
         g = grad(xs[k])
         if not g.any():

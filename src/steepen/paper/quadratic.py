@@ -1,4 +1,4 @@
-"""The analysis on quadratics, measured: the best step, the rate, and λ and the condition number."""
+"""Item of `reproduce`, quadratics: the best step, the rate, λ and the condition number; writes no files."""
 
 from __future__ import annotations
 

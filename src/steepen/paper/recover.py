@@ -5,7 +5,8 @@ start for a function of two variables, and the centre and half-width of an evenl
 paper's quadratic. Both are found by Newton's method from all cells of a grid in which both residuals change
 sign. In more dimensions all starts of small whole numbers are tried.
 
-A solution is compatible with the paper and need not be the authors' start: Griewank has thousands.
+A solution is compatible with the paper and need not be the authors' start: Griewank has thousands. Users and
+the item `table1` call it; two other items use its root finder and `improvement`. It writes no files.
 """
 
 from __future__ import annotations

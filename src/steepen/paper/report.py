@@ -1,4 +1,4 @@
-"""The page: one self-contained HTML file, with the pictures inside and no script."""
+"""The page that `reproduce` writes: HTML without script, returned as text; reads the figures' files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The study behind the item `tuned`: its starts and runs, and its stored tables.
+"""The study behind the item `tuned`: its starts and runs, and its stored tables, which it only reads.
 
-`python -m benchmarks.tuned` tunes and judges the methods, and writes the three tables that are read here.
+`python -m benchmarks.tuned` tunes and judges the methods with it, and writes the three tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Theorem 1, measured: safe steps never raise f, and f − f* stays under the linear bound."""
+"""Item of `reproduce`, Theorem 1: safe steps never raise f; the linear bound on f − f*; writes no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does λ > 0 help a gradient descent that is already tuned? The stored study, and a part of it run again."""
+"""Item of `reproduce`: does λ > 0 help a tuned descent? Reads the stored study, runs a part of it again."""
 
 from __future__ import annotations
 

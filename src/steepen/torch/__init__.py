@@ -1,7 +1,7 @@
-"""Training networks with an ascent step: a wrapper around any optimizer of `torch.optim`.
+"""Optimizers with an ascent step for users' training loops: wrappers around any `torch.optim` optimizer.
 
-Set its strength in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data; `MSAM` is
-SAM along the momentum. For Hugging Face's Trainer and for Lightning see `steepen.integrations`.
+`CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data; `MSAM` is SAM along the momentum. A step moves
+the weights, and restores them before the base steps. See `steepen.integrations` for Trainer and Lightning.
 """
 
 from __future__ import annotations

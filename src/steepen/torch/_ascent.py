@@ -1,4 +1,4 @@
-"""A wrapper around any `torch.optim` optimizer that takes the gradient at x + s, for three kinds of loop."""
+"""Base of CGD, SAM, MSAM and GapSAM, called by training loops: moves and restores weights, sets p.grad."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class AscentOptimizer(Wrapper):
         firsts = 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
         passes = {Phase.ASCENT: firsts, Phase.BATCH: micro_batches}
         self._now = now = Step(passes, scaler, self._in_step())
-        self._follow()
+        self._move_to_device()
         self._look_at_rate()
         self._begin()
         now.perturbed = self._wants(self.k)

@@ -1,4 +1,4 @@
-"""A batch as a tree: tensors and arrays in tuples, lists, dicts, dataclasses, with equally many rows."""
+"""Rows of a batch, a tree of tensors and arrays, for the optimizers, validation and `compare`; pure."""
 
 from __future__ import annotations
 

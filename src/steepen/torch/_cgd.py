@@ -1,4 +1,4 @@
-"""CGD: steps on f + λ‖∇f‖², by a difference of two gradients."""
+"""CGD, for training loops: p.grad becomes the gradient of f + λ‖∇f‖², by a difference of gradients."""
 
 from __future__ import annotations
 

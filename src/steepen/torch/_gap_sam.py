@@ -1,4 +1,4 @@
-"""GapSAM: an ascent step whose length follows from the gap between validation and training loss."""
+"""GapSAM, for training loops: ascent length by the validation gap; evaluates the net, all-reduces losses."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class GapSAM(AscentOptimizer):
         self._take_in(losses_of(loss, most=1)[0], torch.full_like(self._gain, math.nan))
 
     def _take_in(self, value: Tensor, error: Tensor) -> None:
-        self._follow()
+        self._move_to_device()
         value = self._over_ranks(value.to(self._gain))
         self._means.update(validation=value, error=error, bad=~value.isfinite())
         self._read = self.k

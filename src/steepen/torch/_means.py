@@ -1,4 +1,4 @@
-"""Running means by name, without synchronising with the device, and the mean of losses with its error."""
+"""Running means on the device, without synchronising, for CGD and GapSAM; and a weighted mean of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of an optimizer with an ascent step."""
+"""The dataclass that `report()` of every optimizer returns to users: numbers only; needs no torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def _row(words: str, value: float = math.nan) -> Any:
 class Report:
     """Statistics of the ascent step so far; NaN for what does not apply. Prints as a table.
 
-    `gradients` counts passes over a batch, those of ascent steps in proportion to their examples, without
-    evaluations of validation data. Losses, rises and `bound` are running means; `reason` says why no step was
-    perturbed.
+    `perturbed` counts the steps with an ascent step, `gradients` the passes over a batch: those of ascent
+    steps in proportion to their examples, without evaluations of validation data. Losses, rises and `bound`
+    are running means; `reason` says why no step was perturbed.
 
     Examples
     --------

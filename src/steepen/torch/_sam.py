@@ -1,4 +1,4 @@
-"""SAM: an ascent step of a fixed or scheduled length; and MSAM, along the momentum."""
+"""SAM and MSAM, for training loops: the ascent step's length and direction; all else is in the base class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step in progress: its phase, the losses and examples of its passes, and how to undo their traces."""
+"""State of the step in progress, held by the optimizers' base class; it undoes what the passes changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of tensors, and the side effects of a pass: random state, buffers, gradients, modes."""
+"""For the optimizers and evaluation: lists of tensors; saves, restores RNG, buffers, gradients and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean loss on validation data, and its error."""
+"""The mean validation loss and its standard error, for GapSAM; runs the network, then restores its state."""
 
 from __future__ import annotations
 

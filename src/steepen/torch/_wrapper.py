@@ -1,4 +1,4 @@
-"""A wrapper around an optimizer: it shares its groups and state, and adds a few numbers of its own."""
+"""Base class of the optimizer with an ascent step: shares the base's groups and state; checks arguments."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class Wrapper(Optimizer):
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
         if args and cls.__module__.startswith("steepen."):  # a subclass may have a signature of its own
-            _parts(cls.__name__, args[0])
+            _optimizers(cls.__name__, args[0])
         return super().__new__(cls)
 
     def __init__(self, base: Base, model: nn.Module) -> None:
-        parts = _parts(type(self).__name__, base)
-        strange = _check([p for part in parts for group in part.param_groups for p in group["params"]], model)
+        parts = _optimizers(type(self).__name__, base)
+        outside = _check([p for part in parts for group in part.param_groups for p in group["params"]], model)
         self.base: Optimizer = parts[0] if len(parts) == 1 else _Joined(parts)
         self.model = model
         self.k: int = 0  # steps taken
         self.perturbed: int = 0  # those of them with an ascent step
         self.gradients: float = 0.0  # passes over a batch, the ascent step's counted by their examples
-        self._said: set[str] = set()
+        self._warned: set[str] = set()  # what has been warned of
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
         self.param_groups, self.state = groups, state  # torch has made new ones for us
         if any(group.get("maximize") for group in groups):
             raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
-        self._place = self.device
-        text = f"model: {strange} of base's parameters are not in it; pass a Module with all networks trained"
-        self._warn("strange", text, when=strange > 0)
+        self._device = self.device  # where our own tensors are
+        text = f"model: {outside} of base's parameters are not in it; pass a Module with all networks trained"
+        self._warn("outside", text, when=outside > 0)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
@@ -65,10 +65,10 @@ class Wrapper(Optimizer):
         """The device of the weights."""
         return next(self._params()).device
 
-    def _follow(self) -> None:
+    def _move_to_device(self) -> None:
         """Move our own tensors to the device of the weights: the network may have been moved."""
-        if self._place != self.device:
-            self._place = self.device
+        if self._device != self.device:
+            self._device = self.device
             for name, value in list(vars(self).items()):
                 if isinstance(value, Tensor | Means):
                     setattr(self, name, value.to(self.device))
@@ -93,9 +93,9 @@ class Wrapper(Optimizer):
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         """Load the result of `_own_state`."""
-        kind, own = state.get("kind"), type(self).__name__
-        if kind != own:
-            raise ValueError(f"state_dict: expected that of {own}, got that of {kind!r}")
+        kind, expected = state.get("kind"), type(self).__name__
+        if kind != expected:
+            raise ValueError(f"state_dict: expected that of {expected}, got that of {kind!r}")
         for name in self.saved:
             old, new = getattr(self, name), state[name.lstrip("_")]
             if isinstance(old, Means):
@@ -123,8 +123,8 @@ class Wrapper(Optimizer):
 
     def _warn(self, what: str, text: str, *, when: bool = True) -> None:
         """Warn of something only once, even if the numbers in the text differ the next time."""
-        if when and what not in self._said:
-            self._said.add(what)
+        if when and what not in self._warned:
+            self._warned.add(what)
             warnings.warn(text, stacklevel=2)
 
 
@@ -162,7 +162,7 @@ class _Joined(Optimizer):
             part.step()
 
 
-def _parts(name: str, base: Any) -> list[Optimizer]:
+def _optimizers(name: str, base: Any) -> list[Optimizer]:
     """Return the optimizers to wrap; raise an error for anything else, as in calls of other libraries."""
     parts: list[Any] = list(cast(Any, base)) if isinstance(base, list | tuple) else [base]
     for part in parts:
@@ -188,19 +188,19 @@ def _check(params: list[Any], model: Any) -> int:
         if p.is_complex() or p.is_meta:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
-    strange = len(set(params) - set(model.parameters()))
-    if strange == len(set(params)):
+    outside = len(set(params) - set(model.parameters()))
+    if outside == len(set(params)):
         raise ValueError(
             "model: expected the network that base trains, got one with none of base's parameters; if "
             "a network is copied, sharded or moved, create base after that"
         )
-    return strange
+    return outside
 
 
 def strength_of(
     name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
 ) -> Callable[[int], float]:
-    """Return the strength as a function of the step."""
+    """Return λ, ratio or r of `CGD`, or ρ of `SAM`, as a function of the step that checks the value."""
     what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):

@@ -1,7 +1,7 @@
-"""Does an ascent step help on my model? `compare` trains it with several methods and reports.
+"""Does an ascent step help on my model? `compare`, for users, trains it with several methods and reports.
 
 Every method gets the same number of gradients: backward passes over a minibatch. For a given seed all have
-the same initial weights, minibatches and dropout masks.
+the same initial weights, minibatches and dropout masks. It writes only the file `out`, if one is given.
 """
 
 from __future__ import annotations

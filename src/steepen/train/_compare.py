@@ -1,4 +1,4 @@
-"""`compare`: does it help on this model? Equal budgets, equal trials, test data not used for tuning."""
+"""`compare`, for users: equal budgets and trials, tuned without the test data; writes only the file `out`."""
 
 from __future__ import annotations
 

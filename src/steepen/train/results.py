@@ -1,4 +1,4 @@
-"""Results: the trials and choices, a record of each run, the table and the verdict."""
+"""What `compare` returns, also read by benchmarks: runs, choices, table and verdict; NumPy only, no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training run: the methods by name, and a run of one with one seed and a budget of gradients."""
+"""One run of one method with a budget of gradients, for `compare` and benchmarks; trains on the device."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """BoTorch: optimise acquisition functions and fit Gaussian processes with batched, bounded cgd-auto.
 
-`gen_candidates` goes into `botorch.optim.optimize_acqf(gen_candidates=…)`, `fit` into
-`botorch.fit.fit_gpytorch_mll(optimizer=…)`, and `GradientPenalty` into BoTorch's
-own `PenalizedAcquisitionFunction`.
+Users pass `gen_candidates` to `botorch.optim.optimize_acqf`, `fit` to `botorch.fit.fit_gpytorch_mll` and
+`GradientPenalty` to BoTorch's `PenalizedAcquisitionFunction`. Only `fit` changes the model: its parameters.
 """
 
 from __future__ import annotations

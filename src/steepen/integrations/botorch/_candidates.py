@@ -1,4 +1,4 @@
-"""All restarts of an acquisition function in one batched, bounded run."""
+"""`gen_candidates`, called by BoTorch's `optimize_acqf`: all restarts in one batched run; model unchanged."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false

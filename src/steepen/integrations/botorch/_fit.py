@@ -1,4 +1,4 @@
-"""The hyperparameters of a Gaussian process."""
+"""`fit`, called by BoTorch's `fit_gpytorch_mll`: minimises, and sets the model's hyperparameters in place."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false

@@ -1,4 +1,4 @@
-"""Options by BoTorch's names."""
+"""Options by BoTorch's names, read for `gen_candidates` and `fit`; warns of unknown ones, changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient penalty on acquisition functions: named as future work in the paper."""
+"""A gradient penalty, the paper's future work, for users of PenalizedAcquisitionFunction; changes nothing."""
 
 # much of what torch and BoTorch return has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false

@@ -1,6 +1,6 @@
-"""The formulas of `steepen.functions` as text for the page, which parses and differentiates it.
+"""The formulas of `steepen.functions` as text, for the explorer's page, which parses and differentiates it.
 
-A formula is called once with symbols for x, and returns its text.
+A formula is called once with symbols for x, and returns its text; nothing is changed or written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page: the files of `page/` with the test functions, or the user's own, inserted."""
+"""`explore`, for users, the command and `reproduce`: fills in the files of `page/`, writes one HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's function sampled on a grid, as coefficients of a tensor-product cubic spline."""
+"""The user's function sampled on a grid for the explorer's page, as coefficients of a cubic spline; pure."""
 
 from __future__ import annotations
 
