@@ -149,9 +149,7 @@ def test_slots_are_refilled_and_keep_their_rows_and_numbers_apart():
     own = {"lam": jnp.asarray(rng.uniform(0, 0.01, 23)), "r": jnp.asarray(rng.uniform(0.001, 0.1, 23))}
     many = sj.minimize(beale, x0, slots=4, **own, **given)
     alone = jax.vmap(lambda x, lam, r: sj.minimize(beale, x, lam=lam, r=r, **given))(jnp.asarray(x0), **own)
-    for a, b in zip(
-        jax.tree.leaves(many), jax.tree.leaves(alone), strict=True
-    ):  # two programs, two roundings
+    for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):  # two roundings
         np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype.kind == "f" else 0)
     assert int(many.status[5]) == st.Status.NONFINITE_VALUE
     assert len(np.unique(many.nit)) > 3

@@ -190,7 +190,8 @@ class Driver:
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
             trace = jax.tree.map(lambda column: column[order], trace)
-        return Solution(x, f, g, c.status, c.k, *slot.counts, c.best.x, c.best.f, c.best.k, trace)
+        best = {"best_x": c.best.x, "best_fun": c.best.f, "best_nit": c.best.k}
+        return Solution(x, f, g, c.status, c.k, **slot.counts._asdict(), **best, trace=trace)
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
         """Return a run between two iterations, with only the fields that the next one reads.
