@@ -1,4 +1,4 @@
-"""The derivative of a minimiser, by the implicit function theorem.
+"""The derivative of a minimiser by the implicit function theorem, for `minimize` and optimistix's adjoint.
 
 At a minimum ∇f(x, θ) = 0 in the free variables F; the others, A, are at an active bound. So dx_A is the
 change of the bound, and dx_F = −H_FF⁻¹(∂∇f_F/∂θ·dθ + H_FA·dx_A). The system is solved by conjugate gradients

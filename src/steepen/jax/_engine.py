@@ -1,4 +1,4 @@
-"""`steepen.minimize(engine="jax")`: the same arguments, one compiled program, the same Result."""
+"""For `steepen.minimize(engine="jax")`: calls `steepen.jax.minimize`, and makes a Result of its solution."""
 
 from __future__ import annotations
 

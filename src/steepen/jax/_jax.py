@@ -1,4 +1,4 @@
-"""JAX without its types, most of which are unknown, and `jit` with options."""
+"""JAX for all files here, without its types, most of which are unknown; and `jit` with options of XLA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled driver: the iteration in a `while_loop`.
+"""The compiled driver, for slots and optimistix: a traced iteration in a `while_loop`, f with autodiff.
 
 A turn begins after `check_convergence`, so that what happens only at a start is outside of the loop.
 """
@@ -80,8 +80,7 @@ class Function(GradientDifference):
         super().__init__(backend, space, backend.eps)
         self.counter, self._traced, self._fun, self._grad = counter, backend, fun, derive(fun)
         self.source, self.hessian = GivenGradient(cast(Any, self), gtol), Hessian(self._grad, counter)
-        both = derive(lambda x: (fun(x),) * 2, has_aux=True)
-        self._both = jax.jit(both)  # so it is traced once for all its places
+        self._both = jax.jit(derive(lambda x: (fun(x),) * 2, has_aux=True))  # traced once for all its places
 
     @property
     def _comes(self) -> bool:
@@ -190,8 +189,8 @@ class Driver:
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
             trace = jax.tree.map(lambda column: column[order], trace)
-        best = {"best_x": c.best.x, "best_fun": c.best.f, "best_nit": c.best.k}
-        return Solution(x, f, g, c.status, c.k, **slot.counts._asdict(), **best, trace=trace)
+        own = slot.counts._asdict() | {"best_x": c.best.x, "best_fun": c.best.f, "best_nit": c.best.k}
+        return Solution(x, f, g, c.status, c.k, **own, trace=trace)
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
         """Return a run between two iterations, with only the fields that the next one reads.

@@ -1,4 +1,4 @@
-"""What is compiled: the user's function, traced at every call, its points, and the settings but for numbers.
+"""What `minimize` compiles: the user's function, traced at every call, its points, settings but for numbers.
 
 A program is looked up by the operations of the function, not by its identity: a method may do something
 else once its object has changed, and a new function may do the same as an old one. Arrays that the function

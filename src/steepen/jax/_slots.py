@@ -1,4 +1,4 @@
-"""Many runs in one program: a fixed number of slots, each of which takes the next start when it is done.
+"""For `minimize`: a run, or many in a fixed number of slots, each of which takes the next start when done.
 
 Slots are refilled in blocks: a start then costs a fraction of an iteration of all slots.
 """

@@ -1,4 +1,4 @@
-"""What a compiled run returns."""
+"""What a compiled run returns to users and to the engine of `steepen.minimize`: tuples of arrays."""
 
 from __future__ import annotations
 
