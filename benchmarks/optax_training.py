@@ -228,7 +228,7 @@ def tested(task: Task, params: Any) -> Any:
 
 
 def torch_rows(rows: str, method: str) -> list[dict[str, Any]]:
-    """Return the final runs of a method by torch."""
+    """Return the final runs of a method by torch, of which there may be none."""
     records = JobFile(EVIDENCE, ("task", "method", "stage", "trial", "seed")).read()
     return [row for key, row in records.items() if key[:3] == (rows, method, "final")]
 
@@ -264,6 +264,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def write(page: Path, path: Path) -> None:
     def said(values: list[float]) -> str:
+        if len(values) < 2:
+            return f"{values[0]:.3f} (one seed)" if values else "–"
         return f"{statistics.mean(values):.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
 
     lines = ["| test loss | optax | torch |", "|---|---|---|"]

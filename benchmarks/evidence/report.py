@@ -275,7 +275,6 @@ def summary(done: Records) -> str:
             [r[key] for r in finals(done, task, method).values() if r["loss"] is not None] for task in HERO
         ]
         lines.append([name, *(cell([np.min(loss) for loss in losses], ".3f") for losses in row)])
-    lines[-1][-1] += " †"  # docs/evidence.md: made with a fault of tasks.py, to be made again
     return markdown(lines)
 
 
