@@ -66,6 +66,18 @@ def test_a_narrow_box_does_not_end_a_run(method, scheme, box, place):
     assert np.isfinite(res.jac[0])
 
 
+@pytest.mark.parametrize("width", [0.2, 0.05, 0.01])
+def test_a_box_that_shortens_the_survey_of_f_leaves_the_gradient_right(width):
+    """The variables' sizes differ, so f″ is surveyed; the box has no room for its intervals."""
+
+    def fun(x):
+        return 1e-3 * x[0] + x[1] + 1e6 * (x[1] - 1e-3) ** 2
+
+    res = st.minimize(fun, [1.0, 1e-3], bounds=[(1 - width, 1 + width), (1e-3 - 1e-6, 1.0)])
+    assert res.x[0] == 1 - width
+    assert res.jac[0] == pytest.approx(1e-3, rel=1e-4)
+
+
 @SCHEME
 @pytest.mark.parametrize("start", [1e-12, 1e-9])
 def test_a_capacitance_as_in_scipy(scheme, start):

@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (
         ("np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t)) * np.sign(factor)",
          "np.where(np.abs(t * factor) <= tol * np.abs(t * factor).max(), 0.0, np.sign(t * factor))",
          "small curvatures beside large ones are told from zero"),
-        ("(g + 2.0 * lam * along) <= tol * size", "(g + 2.0 * lam * along) <= tol",
+        ("<= tol * size else", "<= tol / unit else",
          "an artificial point is told by a relative tolerance")),
     *within("functions/_function.py",
         ("return (np.imag(tilted) / _STEP * size).astype(x.dtype, copy=False)",

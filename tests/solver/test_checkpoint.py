@@ -3,6 +3,9 @@
 import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 from dataclasses import fields
 from functools import partial
 from types import SimpleNamespace
@@ -382,6 +385,34 @@ def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):
 def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path):
     run(iters=3, lam=lambda k: 0.01, checkpoint=tmp_path / "run.npz")
     refused(tmp_path / "run.npz", "method is CGD", lam=lambda k: 0.5)
+
+
+def test_a_step_that_closes_over_another_number_is_refused(tmp_path):
+    def constant(c, scale=1.0):
+        return lambda k, scale=scale: c * scale
+
+    run(iters=3, step=constant(0.01), checkpoint=tmp_path / "run.npz")
+    for step in (constant(0.03), constant(0.01, scale=2.0)):
+        refused(tmp_path / "run.npz", "step is ", step=step)
+    run(iters=3, step=partial(power, base=0.9), checkpoint=tmp_path / "partial.npz")
+    refused(tmp_path / "partial.npz", "step is ", step=partial(power, base=0.8))
+
+
+def power(k, base):
+    return 0.01 * base**k
+
+
+def test_a_function_is_known_again_in_another_process(tmp_path):
+    """The order of a set of words follows the seed of their hashes."""
+    code = (
+        "import steepen as st\n"
+        "step = lambda k: 0.01 if k in {5, 'a', 'b', 'c', 'd'} else 0.02\n"
+        f"given = dict(method='gd', step=step, checkpoint={str(tmp_path / 'run.npz')!r})\n"
+        "st.minimize(st.functions['booth'], [0.0, 0.0], budget=st.Budget(iters=3), **given)\n"
+    )
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 @pytest.mark.parametrize("start", STARTS)

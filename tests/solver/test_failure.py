@@ -198,8 +198,11 @@ def test_a_callback_ends_rows_of_a_batch():
     assert (res.status == Status.CALLBACK).all()
     assert (res.fun < 1.0).all()
     assert len(set(res.nit.tolist())) > 1
-    with pytest.raises(TypeError, match=r"callback: expected one bool per row"):
-        st.minimize(st.functions["booth"], callback=lambda s: s.fun, **given_)
+    listed = st.minimize(st.functions["booth"], callback=lambda s: [True] * len(s.rows), **given_)
+    assert listed.nit.tolist() == [1, 1, 1]
+    for answer in (lambda s: s.fun, lambda s: [True]):
+        with pytest.raises(TypeError, match=r"callback: expected one bool per row"):
+            st.minimize(st.functions["booth"], callback=answer, **given_)
 
 
 def spoil(state):

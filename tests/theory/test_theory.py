@@ -140,6 +140,14 @@ def classify(g, Hg, lam, **tolerances):
     return theory.classify(g, lambda x: g, lambda x, v: Hg, lam, **tolerances)
 
 
+def test_classify_where_squares_overflow():
+    """Along g the penalised gradient is 3g, or 0."""
+    for size in (1e200, 1e-200):
+        g = np.array([size, -2 * size])
+        assert classify(g, g, 1.0, gtol=0.0) == "neither"
+        assert classify(g, -g / 2, 1.0, gtol=0.0) == "artificial"
+
+
 def test_classify_by_construction():
     rng = np.random.default_rng(0)
     for lam in (0.2, -0.7, 3.0):

@@ -353,14 +353,14 @@ class AdaptiveDifferences(DifferenceGradient):
         part = np.maximum(tuning.SURVEY, self._part(f) ** 0.25)
         most = np.maximum(part * size, 0.1 * np.maximum(np.abs(point), 1.0))
         found, least = state.curvature, tuning.RESOLVED * column(self.noise.eps_f(f))
-        g, used, open = np.where(asked, np.nan, 0.0), 0.0 * found, asked
+        g, used, open = np.where(asked, np.nan, 0.0), np.zeros_like(found), asked
         for longer in tuning.LONGER ** np.arange(1.0 + RUNGS):
             h = np.minimum(longer * part * size, most)
-            ahead, back = self._fitted(point, h, np.where(point < 0, -h, h), True)
-            open = open & (back > 0)
+            ahead, h = self._fitted(point, h, np.where(point < 0, -h, h), True)
+            open = open & (h > used)  # a narrow box leaves no room for longer ones, or for any
             if not open.any():
                 break
-            up, down = self._beside(x, self._only(rows), (ahead, open), (-back, open))
+            up, down = self._beside(x, self._only(rows), (ahead, open), (-h, open))
             second, square = np.abs(up + down - 2 * column(f)), np.where(open, h * h, 1.0)
             g, used = np.where(open, (up - down) / (2 * h), g), np.where(open, h, used)
             open = open & ~(second > least)

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import CodeType
@@ -125,9 +126,25 @@ class Checkpoint:
 
 def _digest(code: CodeType) -> str:
     """Describe the code of a function, to tell it from another one of the same name."""
-    constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_digest(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
     text = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _constant(value: Any) -> str:
+    """Describe a constant; the order of a set is another in every process."""
+    if type(value) is not frozenset:
+        return repr(value)
+    return repr(sorted(repr(one) for one in cast("frozenset[Any]", value)))
+
+
+def _values(function: Any) -> list[Any]:
+    """Return the numbers, words and arrays that a function has as defaults or closes over."""
+    values: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            values.append(cell.cell_contents)
+    return [value for value in values if is_numpy(value) or isinstance(value, bool | int | float | str)]
 
 
 def _fingerprint(value: Any) -> str:
@@ -140,9 +157,11 @@ def _fingerprint(value: Any) -> str:
         return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
     if callable(value) and hasattr(value, "__qualname__"):
         code = getattr(value, "__code__", None)
-        return value.__qualname__ if code is None else f"{value.__qualname__}:{_digest(code)}"
+        if code is None:
+            return value.__qualname__
+        return f"{value.__qualname__}:{_digest(code)}:{_fingerprint(_values(value))}"
     if isinstance(value, partial):
-        return _fingerprint([value.func, *value.args])
+        return _fingerprint([value.func, *value.args, *sorted(value.keywords.items())])
     if hasattr(value, "__dict__"):
         parts = [f"{name}={_fingerprint(part)}" for name, part in vars(value).items() if name[0] != "_"]
         return f"{type(value).__qualname__}({', '.join(parts)})"

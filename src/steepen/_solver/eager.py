@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
+from .._core.arrays import Array, Rows, Scalar, Whole, to_numpy
 from .._core.saved import Saved
 from .._core.state import NAN, RUNNING, Counts, Ended, SolverState, State, each
 from .._core.status import Status
@@ -123,10 +123,11 @@ class Loop:
             stop = True
         if stop is True or stop is np.True_:
             self._end(c, self._everyone(Status.CALLBACK))
-        elif is_numpy(stop) and live is not None:
-            if stop.dtype != bool or stop.shape != (live,):
+        elif live is not None and (isinstance(stop, list | tuple) or hasattr(stop, "shape")):
+            ends = to_numpy(stop)
+            if ends.dtype != bool or ends.shape != (live,):
                 raise TypeError(f"callback: expected one bool per row, got {stop!r}")
-            self._end(c, self.backend.select(stop, Status.CALLBACK, RUNNING))
+            self._end(c, self.backend.select(ends, Status.CALLBACK, RUNNING))
 
     # --- checkpoints -----------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def _problem() -> tuple[Function, Floats]:
 
 
 def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float, float, Trace]:
-    """Run CGD on the quadratic until the error is 1e-8 of the first.
+    """Run CGD on the quadratic until the error is 1e-8 of the first, or to the last iteration.
 
     Return the ratio of ‖x − x*‖ in the last step, which is that of the slowest direction, the largest ratio,
     and the trace.

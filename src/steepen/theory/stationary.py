@@ -45,10 +45,11 @@ def classify(
     point = vector("x", x)
     g = vector("grad(x)", grad(point), point.size)
     along = vector("hvp(x, v)", hvp(point, g), point.size)
-    size = np.linalg.norm(g)
-    if size <= gtol:
+    unit = float(np.abs(g).max())  # squares of g/unit do not overflow
+    size = float(np.linalg.norm(g / unit)) if unit else 0.0
+    if unit * size <= gtol:
         return "stationary"
-    return "artificial" if np.linalg.norm(g + 2.0 * lam * along) <= tol * size else "neither"
+    return "artificial" if np.linalg.norm((g + 2.0 * lam * along) / unit) <= tol * size else "neither"
 
 
 def artificial_points(
@@ -74,6 +75,7 @@ def artificial_points(
         raise ValueError(f"interval: expected (a, b) with a < b, got {interval!r}")
     whole("samples", samples, 2)
     number("lam", lam, "a finite number")
+    number("tol", tol, "a number, 0 or more", least=0)
 
     def factor(x: Array) -> Array:
         return 1.0 + 2.0 * lam * vector("d2f(x)", d2f(x), x.size)
@@ -114,6 +116,7 @@ def nature(
     ('maximum', 'minimum')
     """
     number("lam", lam, "a finite number")
+    number("tol", tol, "a number, 0 or more", least=0)
     t = _eigenvalues(H)
     twice = 2.0 * lam * t
     # Sign by sign: the products t(1+2λt) spread over twice the decades of t.

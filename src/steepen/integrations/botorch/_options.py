@@ -19,12 +19,13 @@ NAMES = {
 
 
 def read_options(given: Mapping[str, Any] | None, **defaults: Any) -> dict[str, Any]:
-    """Read options by BoTorch's names; warn of unknown ones, as SciPy does."""
+    """Read options by BoTorch's names; warn of unknown ones, as SciPy does; without `race` no rows."""
     read: dict[str, Any] = {"iters": 2000, **defaults}
+    names = {name: to for name, to in NAMES.items() if "race" in defaults or to not in ("race", "rows")}
     for name, value in (given or {}).items():
         argument = f'options["{name}"]'
-        if name not in NAMES:
-            said = f"options: {name!r} is unknown and is ignored; {meant(name, list(NAMES))}"
+        if name not in names:
+            said = f"options: {name!r} is unknown and is ignored; {meant(name, list(names))}"
             warnings.warn(said, OptimizeWarning, stacklevel=3)
             continue
         if value is None:
