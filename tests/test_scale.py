@@ -154,3 +154,15 @@ def test_a_valley_in_any_units(sizes):
     assert res.fun < 1e-8
     good = st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope, gtol=1e-5)
     assert good.nfev == 1  # a gtol that was given is meant as it stands, also where f is tiny
+
+
+def test_a_hessian_may_be_a_number_of_one_variable():
+    def ends(hess):
+        return st.minimize(
+            lambda x: (x[0] - 3) ** 4 + (x[0] - 3) ** 2, [1.0], jac=lambda x: 4 * (x - 3) ** 3 + 2 * (x - 3),
+            hess=hess, method="newton", x_scale=2.0**-6,
+        )  # fmt: skip
+
+    number, matrix = (ends(lambda x, e=e: np.reshape(2 + 12 * (x[0] - 3) ** 2, e)) for e in ((), (1, 1)))
+    assert number.success
+    assert (number.x, number.nfev) == (matrix.x, matrix.nfev)

@@ -89,7 +89,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("_solver/small_gradient.py", "backend.norm(self._space.measure(x, c.point.g) * wide)",
           "backend.norm(c.point.g * wide)",
           "A slope that a bound holds does not keep a run from converging."),
-    Fault("_evaluation/autodiff.py", "*map(id, inner_constants(found.jaxpr)), rows)", "rows)",
+    Fault("_evaluation/autodiff.py", "*more, *map(id, constants), None", "*more, None",
           "What a JAX function closes over may change between two runs."),
     Fault("budget.py", "return min(known) if known else None", "return max(known) if known else None",
           "Schedules and switches follow the tighter of two limits."),

@@ -103,3 +103,12 @@ def test_where_the_hessian_is_singular_there_is_none():
         return sj.minimize(flat, jnp.zeros(2), (theta,), method="gd", step=0.1).x.sum()
 
     assert np.isnan(jax.jit(jax.grad(place))(1.0))
+
+
+def test_a_singular_hessian_has_no_derivative():
+    wide = jnp.asarray(np.random.default_rng(0).normal(size=(3, 5)))  # two directions without curvature
+
+    def place(a):
+        return sj.minimize(lambda x, a: ((wide @ x - a) ** 2).sum(), jnp.zeros(5), (a,), "bfgs", gtol=1e-8).x
+
+    assert np.isnan(jax.jacrev(place)(jnp.ones(3))).all()

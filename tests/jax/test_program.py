@@ -1,10 +1,13 @@
 """What a compiled program is made of: how often the function is in it, and how long its sums are."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import steepen as st
 import steepen.jax as sj
 
 
@@ -41,3 +44,29 @@ def test_a_long_sum_is_accurate_in_single_precision():
     data = np.full(2**20, 0.1, np.float32)
     found = sj.minimize(lambda x: (jnp.asarray(data) * (1 + x * x)).sum(), np.float32([0.5]), method="bfgs")
     np.testing.assert_allclose(found.fun, data.sum(dtype=float), rtol=1e-5)
+
+
+def test_a_derivative_rule_that_reads_another_number_is_another_program():
+    factor = [2.0]
+
+    @jax.custom_vjp
+    def fun(x):
+        return ((x - 1) ** 2).sum()
+
+    fun.defvjp(lambda x: (fun(x), x), lambda x, t: (factor[0] * (x - 1) * t,))
+    first = {"method": "gd", "step": 0.1, "budget": st.Budget(iters=1)}
+    for factor[0], expected in ((2.0, 0.2), (0.2, 0.02)):
+        np.testing.assert_allclose(sj.minimize(fun, jnp.zeros(2), **first).x, expected, rtol=1e-6)
+        eager = st.minimize(fun, np.zeros(2), jac="jax", **first)
+        np.testing.assert_allclose(eager.x, expected, rtol=1e-6)
+
+
+def test_a_callable_whose_fields_have_no_hash_may_have_rules():
+    @dataclass(frozen=True)
+    class Fun:
+        a: jax.Array
+
+        def __call__(self, x):
+            return jax.nn.relu(x - self.a).sum() + ((x - self.a) ** 2).sum()
+
+    np.testing.assert_allclose(sj.minimize(Fun(jnp.ones(2)), jnp.zeros(2)).x, 1.0, rtol=1e-6)

@@ -123,8 +123,9 @@ def test_sharded_over_devices_it_is_what_it_is_on_one():
             continue
         # inside shard_map each device has its rows, and gradients are averaged by name
         named, specs = so.value_and_grad(loss, axis_name="data", **options), (everywhere, by_rows)
-        split = jax.shard_map(named, mesh=mesh, in_specs=specs, out_specs=everywhere, check_vma=False)
-        same(jax.jit(split)(PARAMS, BATCH), wanted)
+        for check in (True, False):  # with the check JAX sums by itself what all devices share
+            split = jax.shard_map(named, mesh=mesh, in_specs=specs, out_specs=everywhere, check_vma=check)
+            same(jax.jit(split)(PARAMS, BATCH), wanted)
 
 
 def test_seeds_are_mapped_over():
@@ -192,3 +193,9 @@ def test_a_run_goes_on_from_a_pytree_bit_for_bit(name):
     leaves = [jnp.asarray(np.asarray(leaf)) for leaf in jax.tree.leaves(halfway)]
     restored = jax.tree.unflatten(jax.tree.structure((PARAMS, opt.init(PARAMS))), leaves)
     jax.tree.map(np.testing.assert_array_equal, advanced(opt, *restored), advanced(opt, *halfway))
+
+
+@pytest.mark.parametrize(("n", "mean"), [(62, 30.0), (63, 30.03125), (64, 31.0)])
+def test_a_part_of_the_batch_is_spread_over_it(n, mean):
+    part = so.value_and_grad(lambda w, x: (w * x).mean(), rho=0.05, ascent_fraction=0.5)
+    assert float(part(jnp.float32(1), jnp.arange(float(n)))[0]) == mean

@@ -248,7 +248,7 @@ def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
         refused(path, "is not a steepen checkpoint")
     for header, by in (({}, "before steepen 0.1"), ({"version": "0.7.3"}, "by steepen 0.7.3")):
         path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, **header}))))
-        refused(path, f"was written {by}, in format 9; this version reads format 13")
+        refused(path, f"was written {by}, in format 9; this version reads format 14")
 
 
 class Memory(NamedTuple):
@@ -400,6 +400,12 @@ def test_a_step_that_closes_over_another_number_is_refused(tmp_path):
 
 def power(k, base):
     return 0.01 * base**k
+
+
+def test_another_scale_of_x_is_another_run(tmp_path):
+    at_zero = {"x0": np.zeros(2), "step": 0.001}
+    run(iters=3, x_scale=1.0, checkpoint=tmp_path / "run.npz", **at_zero)
+    refused(tmp_path / "run.npz", "x_scale is ", x_scale=64.0, **at_zero)
 
 
 def test_a_function_is_known_again_in_another_process(tmp_path):

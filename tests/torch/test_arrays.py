@@ -182,3 +182,9 @@ def test_a_function_whose_graph_is_cut_is_refused(shape, bounds, numpy):
     for fun in cut:
         with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is broken"):
             st.minimize(fun, x0, bounds=bounds, jac="torch")
+
+
+def test_an_array_of_one_value_is_no_value_to_differentiate(few):
+    for start in (torch.tensor([4.0]), torch.zeros(3)):
+        with pytest.raises((TypeError, RuntimeError), match="scalar"):
+            st.minimize(lambda x: ((x - 1) ** 2).sum(-1, keepdim=True), start)

@@ -350,3 +350,20 @@ def test_every_method_has_a_strength_in_the_study(data):
     assert study.strength_of("cgd-late", data) == study.strength_of("cgd", data)
     run = study.train("sam", 0, data, 0.1, grads=8, validate=True) if data == "digits" else None
     assert run is None or (run.steps, run.strength) == (4, 0.1)
+
+
+def test_only_classes_have_an_accuracy():
+    """Along the last axis or torch's second one; negative targets are ignored, one column has no classes."""
+    scores = torch.zeros(4, 3, 6)
+    wanted = torch.randint(0, 3, (4, 6), generator=torch.Generator().manual_seed(0))
+    scores.scatter_(1, wanted[:, None], 1.0)
+    some = wanted.masked_fill(torch.arange(6) > 0, -100)
+    for out, y, expected in (
+        (scores, wanted, 1.0), (scores, some, 1.0), (scores.transpose(1, 2), wanted, 1.0),
+        (torch.zeros(4, 1), torch.zeros(4, dtype=torch.long), math.nan),
+        (torch.zeros(3, 3, 3), torch.zeros(3, 3, dtype=torch.long), math.nan),  # either axis
+    ):  # fmt: skip
+        data = Data(out, y, out, y)
+        task = training.Task(lambda seed: None, lambda out, y: out.sum(), data, 2, lambda *_: None)
+        accuracy, _ = judge(torch.nn.Identity(), data, task)
+        assert accuracy == pytest.approx(expected, nan_ok=True)

@@ -5,6 +5,7 @@ Both integrations map over rows, so a function written for one point serves a ba
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache, partial
@@ -18,6 +19,9 @@ from .calls import Function
 from .tensors import fetched, tensor
 
 AUTODIFF = ("jax", "torch")
+
+UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
+"""What JAX prints without all that it does: objects, and derivative rules."""
 
 
 class Derivatives(NamedTuple):
@@ -41,8 +45,8 @@ def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Deri
 class _Program:
     """The trace of a function, and what JAX has compiled of it, for one point or for rows."""
 
-    def __init__(self, jax: Any, seen: Any, rows: bool):
-        self._core, self._jaxpr = jax.extend.core, seen.jaxpr
+    def __init__(self, jax: Any, seen: Any, rows: bool, *kept: Any):
+        self._core, self._jaxpr, self._kept = jax.extend.core, seen.jaxpr, kept  # alive, as are their ids
         grad = jax.grad(self._value, argnums=1)
 
         def hvp(data: Any, x: Array, v: Array) -> Array:
@@ -75,12 +79,14 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
         def anew(x: Array) -> Any:  # JAX caches by the identity of fun, and would miss a change
             return fun(x)
 
-        found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))
-        key = (str(found.jaxpr), *map(id, inner_constants(found.jaxpr)), rows)
+        point = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype)
+        found = jax.make_jaxpr(anew)(point)
+        rules = jax.make_jaxpr(jax.grad(anew))(point) if has_rules(found) else None
+        key = (*key_of(fun, found.jaxpr, rules), rows)
         if key not in _PROGRAMS:
             if len(_PROGRAMS) == PROGRAMS:
                 del _PROGRAMS[next(iter(_PROGRAMS))]
-            _PROGRAMS[key] = _Program(jax, found, rows)
+            _PROGRAMS[key] = _Program(jax, found, rows, fun, rules)
         return _PROGRAMS[key], found.consts
 
     def call(name: str, *points: Array) -> Array:
@@ -90,6 +96,28 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
             return np.asarray(result) if numpy_in else result
 
     return Derivatives(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
+
+
+def has_rules(jaxpr: Any) -> bool:
+    """Return whether a trace has derivative rules of the user's or of JAX."""
+    return "custom_" in str(jaxpr)
+
+
+def key_of(fun: Any, jaxpr: Any, rules: Any = None) -> tuple[Any, ...]:
+    """Return what tells a traced function: its operations and their data, and itself if not all is printed.
+
+    `rules` is the trace of its gradient, if it has derivative rules: these are printed by their names alone.
+    """
+    text = str(jaxpr)
+    printed = UNPRINTED.sub("", text)
+    more = () if rules is None else (UNPRINTED.sub("", str(rules)), *map(id, rules.consts))
+    constants = (*inner_constants(jaxpr), *(() if rules is None else inner_constants(rules.jaxpr)))
+    own = fun
+    try:
+        hash(fun)
+    except TypeError:  # its fields have no hash
+        own = id(fun)
+    return printed, *more, *map(id, constants), None if printed == text else own
 
 
 def inner_constants(jaxpr: Any) -> Iterator[Any]:
@@ -135,8 +163,10 @@ def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
     def both(points: Array) -> tuple[Any, Any]:
         point = point_of(points)
         f, back = torch.func.vjp(whole, point)
+        if f.ndim == 1 == x.ndim and len(f) == 1:
+            raise TypeError("fun: expected a scalar for autodiff, got shape (1,); return f[0]")
         if f.shape != point.shape[:-1] or not f.is_floating_point():
-            return f, point  # not a scalar: refused by the caller
+            return f, point  # refused by the caller
         return fetched(f, back(torch.ones_like(f))[0])
 
     together = both if waits else None

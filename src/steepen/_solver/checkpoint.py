@@ -27,7 +27,7 @@ from .._tools.files import write_whole
 from .._tools.version import version
 from .eager import Loop
 
-FORMAT = 13
+FORMAT = 14
 SECONDS = 10.0
 
 

@@ -110,6 +110,8 @@ def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
         stretch = operator(cast(Any, sparse).diags_array(scale))
         return stretch @ operator(found) @ stretch
     found = found if hasattr(found, "dtype") else np.asarray(found)
+    if len(scale) == 1 and found.shape in ((), (1,)):  # a number is accepted, as in SciPy
+        found = found.reshape(1, 1)
     if found.shape[-2:] != 2 * scale.shape:
         return found
     return times(times(found, scale).swapaxes(-1, -2), scale)  # it is symmetric

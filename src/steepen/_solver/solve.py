@@ -47,7 +47,7 @@ def solve(
     if checkpoint is not None:
         named: dict[str, Any] = {
             "x0": backend.host(x), "method": settings.direction, "step": settings.step,
-            "switch": settings.switch, "trace": trace, "bounds": space.limits,
+            "switch": settings.switch, "trace": trace, "bounds": space.limits, "x_scale": problem.scale,
         }  # fmt: skip
         if backend.size is not None:  # rows that have ended do not begin again
             named["limits"] = (settings.budget.grads, settings.budget.evals, settings.tolerances)

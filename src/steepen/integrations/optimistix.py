@@ -30,7 +30,6 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import optimistix as optx  # noqa: E402
 
-from .._call.arguments import settings_of  # noqa: E402
 from .._call.keywords import RunSettings  # noqa: E402
 from .._core.state import RUNNING  # noqa: E402
 from .._core.status import Status  # noqa: E402
@@ -119,7 +118,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
     ) -> _State:
         """Return the initial state of a run from y."""
-        if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
+        if not _OURS.get() and any(options.get(side) is not None for side in ("lower", "upper")):
             raise ValueError(
                 "options: lower and upper need adjoint=steepen.integrations.optimistix.Adjoint(), since the "
                 "derivative of optimistix's own adjoint is wrong where a bound is active"
@@ -209,7 +208,7 @@ class Adjoint(optx.AbstractAdjoint):
         if bounds is not None:
             derive, given = MODES[options.get("autodiff_mode", "bwd")], getattr(solver, "given", {})
             g = jax.lax.stop_gradient(derive(fun)(x, theta))
-            tol = settings_of(x.shape, x.dtype, "gd", gtol=given.get("gtol")).tolerances.g
+            tol = filled(x.shape, x.dtype, "gd", gtol=given.get("gtol"))[1]["tolerances.g"]
         at, _ = differentiable(fun, x, jnp.zeros((), x.dtype), g, theta, bounds, tol, sound)
         return shape.point(at)
 

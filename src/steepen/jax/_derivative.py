@@ -12,8 +12,8 @@ from typing import Any
 
 from ._jax import cg, jax, jnp
 
-TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
-"""The relative residual of conjugate gradients."""
+TOLERANCE, SOLVED = {"float64": 1e-12, "float32": 1e-6}, {"float64": 1e-6, "float32": 1e-2}
+"""The relative residual of conjugate gradients, and the largest that is a solution."""
 
 
 def differentiable(
@@ -58,8 +58,10 @@ def _jvp(fun: Any, primals: Any, tangents: Any) -> Any:
         return jnp.where(held > 0, v, jax.jvp(lambda y: grad(y, theta), (x,), (free * v,))[1])
 
     def solve(matvec: Any, b: Any) -> Any:
-        found = cg(matvec, b, tol=TOLERANCE[str(b.dtype)], maxiter=10 * b.size)[0]
-        return jnp.where(jnp.isfinite(found).all(), found, jnp.nan)  # H is singular
+        kind = str(b.dtype)
+        found = cg(matvec, b, tol=TOLERANCE[kind], maxiter=10 * b.size)[0]
+        rest = jnp.linalg.norm(matvec(found) - b)  # large, or NaN, where H is singular or nearly so
+        return jnp.where(rest <= SOLVED[kind] * jnp.linalg.norm(b), found, jnp.nan)
 
     def at(function: Any) -> Any:
         """Return the change of a function of x and θ with θ and the held variables."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from .._call.arguments import settings_of
 from .._core.backends.traced import alike, apart
 from .._core.convergence import Tolerances, asked
-from .._evaluation.autodiff import inner_constants
+from .._evaluation.autodiff import has_rules, key_of
 from .._solver.problem import Settings
 from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
@@ -59,8 +59,6 @@ PLACES = {
 """Where the settings have the keywords that may be traced."""
 
 AXES = re.compile(r"(?<=[\[,])\d+(?=[,\]])")
-UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
-"""What JAX prints without all that it does: objects, and derivative rules."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +120,13 @@ def vector_of(x0: Any, batch: bool | None) -> tuple[Any, Shape]:
 class TracedFunction:
     """A function of a vector, traced; two with the same operations are equal.
 
-    A custom derivative rule is printed by its name alone, so a function with one equals only itself.
+    Derivative rules are printed by name alone: with one, it equals only itself, with the same trace `rules`.
     """
 
-    def __init__(self, fun: Any, jaxpr: Any):
-        self.jaxpr, self._fun = jaxpr, fun  # kept alive, so that no other function gets its id
-        text = str(jaxpr)
-        self.longest = max(map(int, AXES.findall(text)), default=0)  # axis of any array
-        printed, own = UNPRINTED.sub("", text), fun if isinstance(fun, Hashable) else id(fun)
-        self._key = printed, *map(id, inner_constants(jaxpr)), None if printed == text else own
+    def __init__(self, fun: Any, jaxpr: Any, rules: Any):
+        self.jaxpr, self._kept = jaxpr, (fun, rules)  # alive, so that nothing else gets their ids
+        self._key = key_of(fun, jaxpr, rules)
+        self.longest = max(map(int, AXES.findall(self._key[0])), default=0)  # axis of any array
 
     def __call__(self, x: Any, *args: Any) -> list[Any]:
         """Evaluate it, and the leaves of its aux; the arrays that it reads are the last arguments."""
@@ -171,8 +167,10 @@ def traceable(
         raise TypeError(f"fun: expected a real number, got {value!r}")
     if jnp.finfo(leaves[0].dtype).bits < jnp.finfo(shape.dtype).bits:
         raise TypeError(f"fun: expected {shape.dtype} values, as x0 is, got {leaves[0].dtype}; cast x0 or f")
-    reads = cast("tuple[Any, ...]", tuple(map(jnp.asarray, closed.consts)))
-    return TracedFunction(fun, closed.jaxpr), reads, jax.tree.structure(aux)
+    reads, rules = cast("tuple[Any, ...]", tuple(map(jnp.asarray, closed.consts))), None
+    if has_rules(closed):
+        rules = jax.make_jaxpr(jax.grad(lambda *at: jax.tree.leaves(anew(*at))[0]))(example, numeric)
+    return TracedFunction(fun, closed.jaxpr, rules), reads, jax.tree.structure(aux)
 
 
 @contextmanager

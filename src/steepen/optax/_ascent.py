@@ -52,7 +52,7 @@ class Strength(NamedTuple):
                 relative = mean.value
             nu = ascent.of_ratio(value, relative, jnp)
         d = add(g, _finite(nu), change)  # in one pass with its product with g; to choose a tree is no pass
-        behind = vdot(g, d, selection) <= 0  # no descent direction, in the perturbed leaves: the guard
+        behind = ~(vdot(g, d, selection) > 0)  # the guard: d does not descend in the perturbed leaves
         return jax.lax.cond(behind, lambda _, g: g, lambda d, _: d, d, g), mean
 
 

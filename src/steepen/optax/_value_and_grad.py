@@ -11,7 +11,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from .._core.backends.traced import alike, apart
 from .._tools.check import is_whole, number
 from ._ascent import ScalarOrSchedule, strength_of
 from ._trees import Mask, check
@@ -97,7 +99,11 @@ def value_and_grad(
     def average(tree: Any) -> Any:
         return tree if axis_name is None else jax.lax.pmean(tree, axis_name)
 
-    bare = jax.value_and_grad(checked, has_aux=has_aux)
+    def bare(params: Any, *args: Any, **kwargs: Any) -> Any:
+        if axis_name is not None:  # JAX sums gradients by what all devices share, and we average
+            numbers = [a for a in jax.tree.leaves((args, kwargs)) if jnp.issubdtype(_type(a), jnp.number)]
+            params = alike(params, apart(numbers))
+        return jax.value_and_grad(checked, has_aux=has_aux)(params, *args, **kwargs)
 
     @wraps(loss)
     def both(params: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,6 +117,10 @@ def value_and_grad(
         return (average(loss_at_x), *aux) if has_aux else average(loss_at_x), d
 
     return both
+
+
+def _type(a: Any) -> Any:
+    return getattr(a, "dtype", bool)
 
 
 def _check_output(out: Any, has_aux: bool) -> Any:
@@ -150,5 +160,7 @@ def _part_of(args: tuple[Any, ...], places: Sequence[int], fraction: float) -> t
         )
     ((n,),) = sizes
     rows = min(max(round(fraction * n), 2), n)
-    part = lambda arg: jax.tree.map(lambda leaf: leaf[:: n // rows][:rows], arg)  # noqa: E731
+    # a slice, where it is even, moves no rows between devices
+    places_of = slice(None, None, n // rows) if n % rows == 0 else np.arange(rows) * n // rows
+    part = lambda arg: jax.tree.map(lambda leaf: jnp.asarray(leaf)[places_of], arg)  # noqa: E731
     return tuple(part(arg) if i in places else arg for i, arg in enumerate(args, 1))

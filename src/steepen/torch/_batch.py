@@ -24,7 +24,8 @@ def leaves(part: Any) -> list[Any]:
 
 def mapped(change: Callable[[Any], Any], part: Any) -> Any:
     """Apply a function to every tensor and array of a batch, and to every list without any, as of words."""
-    if isinstance(part, _LEAF) or (isinstance(part, list) and not leaves(part)):
+    words = isinstance(part, tuple) and {type(one) for one in cast("tuple[Any, ...]", part)} == {str}
+    if isinstance(part, _LEAF) or words or (isinstance(part, list) and not leaves(part)):
         return change(part)
     inner, close = _opened(part)
     return close([mapped(change, one) for one in inner])

@@ -125,11 +125,13 @@ class GapSAM(AscentOptimizer):
         each = max(1, self.total_steps // _READINGS)
         if self.k % each == 0 and (self.k == 0 or self.k >= self._first - 4 * each):
             self._look_at_numbers()
-            if self.validation is not None and (self._open or self.k % (2 * each) == 0):
-                self._take_in(*read_loss(self.model, self.validation, self._loss_of, by_sum=self._by_sum))
-                if self.k == 0 and self._means.now()["validation"].isnan():
-                    raise ValueError("validation: expected a finite loss, got NaN or infinity")
-            self._means.send()
+            try:
+                if self.validation is not None and (self._open or self.k % (2 * each) == 0):
+                    self._take_in(*read_loss(self.model, self.validation, self._loss_of, by_sum=self._by_sum))
+                    if self.k == 0 and self._means.now()["validation"].isnan():
+                        raise ValueError("validation: expected a finite loss, got NaN or infinity")
+            finally:
+                self._means.send()
 
     def _look_at_numbers(self) -> None:
         """Check whether the gate is open, and warn, based on the last validation but one.

@@ -114,10 +114,15 @@ class Wrapper(Optimizer):
                 "state_dict: expected one of this class, with an entry 'steepen', got another one; load the "
                 "state of the bare optimizer into .base, the wrapper's own into .own"
             )
+        own = self._own_state()
         self._load_own_state(state_dict[_KEY])
-        self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
+        try:
+            self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
+        except Exception:
+            self._load_own_state(own)  # all or nothing
+            raise
 
-    def __deepcopy__(self, memo: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # of copies and of pickle
         name = type(self).__name__
         raise TypeError(f"a copy of {name} would train the old network: create a new one, load_state_dict()")
 

@@ -249,7 +249,8 @@ def fit(
     model = task.make(seed)
     options: dict[str, Any] = {"dtype": task.autocast} if method.optimizer == "CGD" else {}
     if method.by_gap:
-        options["validation"] = lambda: _judged(model, watched, task)[0]  # on the device: nobody waits for it
+        # on the device: nobody waits for it
+        options["validation"] = lambda: _judged(model, watched, task, dropout=True)[0]
     base = task.base(model.parameters(), choice.lr, choice.decay)
     optimizer = method.wrap(base, model, choice.strength, steps, **options)
     random = torch.Generator(device).manual_seed(seed)
@@ -284,14 +285,14 @@ def fit(
 
 def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
     """Return the accuracy (NaN if targets are not classes) and the mean loss on the test data."""
-    loss, right, targets = _judged(model, data, task)
-    return float(right) / targets if targets else math.nan, float(loss)
+    loss, right, targets = map(float, _judged(model, data, task))
+    return right / targets if targets else math.nan, loss
 
 
-def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
-    """Return the loss and the number of correct targets, on the device, and the number of targets."""
+def _judged(model: Any, data: Any, task: Task, dropout: bool = False) -> tuple[Any, Any, Any]:
+    """Return the loss, the number of correct targets and the number of targets, on the device."""
     examples, right, targets, loss = len(data.y_test), 0, 0, 0.0
-    with judging(model):
+    with judging(model, dropout=dropout):
         for start in range(0, examples, _CHUNK):
             rows = slice(start, start + _CHUNK)
             x, y = take(data.x_test, rows), data.y_test[rows]
@@ -300,7 +301,17 @@ def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
             loss = loss + task.loss(out, y) * (len(y) / examples)
             scores = getattr(out, "logits", out)  # as Hugging Face has it
             shifted = isinstance(x, Mapping) and y.ndim > 1  # the next token is the loss's to find
-            if not (shifted or y.is_floating_point()) and getattr(scores, "ndim", 0) == y.ndim + 1:
-                right = right + (scores.argmax(dim=-1) == y).sum()
-                targets += y.numel()
+            axis = None if shifted or y.is_floating_point() else _class_axis(scores, y)
+            if axis is not None:
+                known = y >= 0  # targets to ignore are negative
+                right = right + ((scores.argmax(dim=axis) == y) & known).sum()
+                targets = targets + known.sum()
     return loss, right, targets
+
+
+def _class_axis(scores: Any, y: Any) -> int | None:
+    """Return the axis of the classes, the last or torch's second; None if neither or both would do."""
+    shape, wanted = tuple(getattr(scores, "shape", ())), tuple(y.shape)
+    fits = {axis % len(shape) for axis in (-1, 1) if len(shape) > 1 and shape[axis] > 1
+            and shape[: axis % len(shape)] + shape[axis % len(shape) + 1 :] == wanted}  # fmt: skip
+    return fits.pop() if len(fits) == 1 else None
