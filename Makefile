@@ -99,7 +99,7 @@ campaign: $(VENV)/.ready
 # one environment, one set of pinned versions: the paper needs little of it, the tests all
 $(VENV)/.paper: pyproject.toml constraints.txt
 	@echo "== Installing what the paper needs into $(VENV)"
-	@$(INSTALL) '.[cli,plot]'
+	@$(INSTALL) '.[cli,plot,pandas]'
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt
