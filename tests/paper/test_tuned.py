@@ -206,5 +206,7 @@ def test_evaluations_are_those_of_the_tables():
     default = re.search(r"25 pairs and ten, it takes ([\d.]+) times as long \((\d+) µs against (\d+)", speed)
     assert float(default[1]) == round(int(default[2]) / int(default[3]), 2)
     assert round(float(default[1])) == 2
-    assert "[about twice as fast](docs/reliability.md#speed) per evaluation" in text
+    small = re.search(r"n = 2, 10 and 100 it takes ([\d.]+), ([\d.]+) and ([\d.]+) times", speed).groups()
+    assert {round(float(ratio)) for ratio in (default[1], *small)} == {2, 3}
+    assert "[two to three times as fast](docs/reliability.md#speed) per evaluation" in text
     assert f"keep 25 pairs there, which takes {default[1]} times as long as L-BFGS-B's ten" in table
