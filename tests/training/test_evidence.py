@@ -124,14 +124,16 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
         gate, base = (report.finals(runs, task, method) for method in ("gate", "base"))
         assert len({(r["lr"], r["decay"]) for r in (*gate.values(), *base.values())}) == 1
         mean, error = less(task, "gate", "base")
+        error = np.nan_to_num(error)  # of one run
         if mean < -2 * error:
             falls[task] = (
                 100 * -mean / report.Mean.of([base[seed]["loss"] for seed in gate if seed in base])[0]
             )
             both = [(min(base[seed]["losses"]), gate[seed]["loss"]) for seed in gate if seed in base]
             lowest, ours = np.mean(both, axis=0)
-            early += [100 * (1 - ours / lowest)]
+            early += [100 * (1 - ours / lowest)] if task != "characters" else []
         mean, error = less(task, "gate", "base", "accuracy", 100)
+        error = np.nan_to_num(error)
         assert mean > -2 * error
         better += [task] if mean > 2 * error else []
         chosen += [r["strength"] for r in report.finals(runs, task, "share16-late").values()]
@@ -140,10 +142,13 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
     assert f"{span} on the eight tasks" in text
     assert f"{span} on eight tasks of ten" in page("README.md")
     early = f"{min(early):.0f} to {max(early):.0f} %"
-    assert f"the base on its way, which early stopping might find, it is {early}" in text
-    assert f"by {early} against the base's lowest" in page("README.md")
+    assert f"which early stopping might find, it is {early} lower on seven of them" in text
+    assert f"it is lower by {early} on seven and 1 % higher on the characters" in page("README.md")
+    ours = np.mean([r["loss"] for r in report.finals(runs, "characters", "gate").values()])
+    theirs = np.mean([min(r["losses"]) for r in report.finals(runs, "characters", "base").values()])
+    assert ours / theirs == pytest.approx(1.01, abs=0.005)
     assert len(better) == 7
-    assert "points of accuracy on seven of them" in text
+    assert "points of accuracy on seven;" in text
     assert f"it was between {min(chosen):g} and {max(chosen):g}" in page("docs/training.md")
 
 
@@ -173,7 +178,7 @@ def test_what_the_gate_costs_where_a_network_overfits_is_said(report, less):
     assert {task for task in said if found[task].sign < 0} == {"mnist1d-mlp", "fashion4k-cnn"}
     assert f"perceptron ({said['mnist1d-mlp']})" in text
     assert f"convolutions ({said['fashion4k-cnn']})" in text
-    assert f"on characters {said['characters']} higher" in text
+    assert "level on the seven others where both were run" in text
 
 
 @pytest.mark.slow
@@ -290,7 +295,7 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
     assert "Around airbench, a fast CIFAR-10 recipe, it is level" in readme
     table = (ROOT / "README.md").read_text("utf-8").splitlines()
     averaged, ours = (
-        next(re.findall(r"([\d.]+) ±", line) for line in table if line.startswith(start))
+        next(re.findall(r"\| ([\d.]+)", line) for line in table if line.startswith(start))
         for start in ("| base + EMA", "| `GapSAM")
     )
     assert [a < b for a, b in zip(averaged, ours, strict=True)] == [False, False, True, True]
