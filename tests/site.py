@@ -77,9 +77,7 @@ def test_every_public_name_is_in_the_reference(pages):
     listed = {name for kind in entries if kind.startswith("py:") for name in entries[kind]}
     names = importlib.import_module("tests.public").names()
     listed_objects = {id(value) for name, value in names.items() if name in listed}
-    assert (
-        len(listed_objects) > 100
-    )  # 110 since the benchmarks, and functions that only they use, are no part of it
+    assert len(listed_objects) > 100  # 110 since benchmarks, and what only they use, are no part of it
     assert [name for name, value in names.items() if id(value) not in listed_objects] == []
 
 
