@@ -1,4 +1,4 @@
-"""Checkpoints, files of the eager driver: a resumed run is bit-identical to an uninterrupted one.
+"""For `solve`: saves the eager loop in a file, and resumes it; the run is then that without interruption.
 
 A file holds the state at the top of an iteration as NumPy arrays (no pickle), the settings that the state
 depends on as JSON, and a checksum; checksum and settings must match when it is read. Whether f is the same

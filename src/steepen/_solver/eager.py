@@ -1,4 +1,4 @@
-"""The loop of the eager driver: rows, time, callback, trace, checkpoint, Ctrl-C. Started by `solve` only."""
+"""The eager loop, started by `solve`: changes the state, ends rows, calls back, traces, defers Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import an optional dependency when it is first used, or say what to install; for all folders."""
+"""Import an optional dependency at its first use, or say what to install; for all folders, runs its code."""
 
 from __future__ import annotations
 

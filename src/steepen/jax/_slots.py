@@ -1,4 +1,4 @@
-"""For `minimize`: a run, or many in a fixed number of slots, each of which takes the next start when done.
+"""For `steepen.jax.minimize`: one run, or many in slots that take the next start when done; all is traced.
 
 Slots are refilled in blocks: a start then costs a fraction of an iteration of all slots.
 """

@@ -1,4 +1,4 @@
-"""`minimize` as the paper's items call it, without a gradient tolerance, and functions to run it on; pure."""
+"""`minimize` as the paper's items call it, without a gradient tolerance, and functions to run it on."""
 
 from __future__ import annotations
 
