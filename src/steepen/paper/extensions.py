@@ -1,4 +1,4 @@
-"""Items for `_reproduce.py` beyond the paper: equal cost, schedules of λ, penalties, λ < 0; write no files."""
+"""Items of `steepen reproduce` beyond the paper: equal cost, schedules, penalties, λ < 0; write no files."""
 
 from __future__ import annotations
 
