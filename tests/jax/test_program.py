@@ -70,3 +70,18 @@ def test_a_callable_whose_fields_have_no_hash_may_have_rules():
             return jax.nn.relu(x - self.a).sum() + ((x - self.a) ** 2).sum()
 
     np.testing.assert_allclose(sj.minimize(Fun(jnp.ones(2)), jnp.zeros(2)).x, 1.0, rtol=1e-6)
+
+
+def test_a_rule_that_reads_a_part_of_an_array_is_compiled_once(compiled):
+    """Every trace makes another object of that part."""
+    data = np.random.default_rng(0).normal(size=(6, 2))
+
+    def fun(x):
+        return jnp.logaddexp(0.0, data[:4] @ x).sum() + x @ x
+
+    sj.minimize(fun, jnp.zeros(2))
+    st.minimize(fun, np.zeros(2), jac="jax")
+    del compiled[:]
+    sj.minimize(fun, jnp.zeros(2))
+    st.minimize(fun, np.zeros(2), jac="jax")
+    assert compiled == []

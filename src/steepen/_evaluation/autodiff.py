@@ -23,6 +23,9 @@ AUTODIFF = ("jax", "torch")
 UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
 """What JAX prints without all that it does: objects, and derivative rules."""
 
+FEW = 1024
+"""The numbers that a derivative rule reads are compared at every call if there are no more of them."""
+
 
 class Derivatives(NamedTuple):
     """A function and its derivatives, as far as they are given or made by autodiff."""
@@ -108,16 +111,26 @@ def key_of(fun: Any, jaxpr: Any, rules: Any = None) -> tuple[Any, ...]:
 
     `rules` is the trace of its gradient, if it has derivative rules: these are printed by their names alone.
     """
-    text = str(jaxpr)
-    printed = UNPRINTED.sub("", text)
-    more = () if rules is None else (UNPRINTED.sub("", str(rules)), *map(id, rules.consts))
-    constants = (*inner_constants(jaxpr), *(() if rules is None else inner_constants(rules.jaxpr)))
+    text, more = str(jaxpr), ()
+    printed, constants = UNPRINTED.sub("", text), inner_constants(jaxpr)
+    if rules is not None:
+        data = map(_contents, (*rules.consts, *inner_constants(rules.jaxpr)))
+        more = UNPRINTED.sub("", str(rules)), *data
     own = fun
     try:
         hash(fun)
     except TypeError:  # its fields have no hash
         own = id(fun)
     return printed, *more, *map(id, constants), None if printed == text else own
+
+
+def _contents(data: Any) -> tuple[Any, ...]:
+    """Return what tells the data of a derivative rule, a new object in every trace: its numbers, if few."""
+    try:
+        numbers = np.asarray(data).tobytes() if data.size <= FEW else b""
+    except TypeError:  # it is being traced
+        numbers = b""
+    return data.shape, str(data.dtype), numbers
 
 
 def inner_constants(jaxpr: Any) -> Iterator[Any]:
