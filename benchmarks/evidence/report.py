@@ -35,6 +35,7 @@ NAMES = {
     "share16-late": "SAM, 1/16 of the batch, last half",
     "msam": "MSAM",
     "gate": "GapSAM, settings of the base",
+    "gate-half": "the same, watching until the half",
     "gap": "GapSAM before its gate, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",

@@ -282,6 +282,7 @@ SPECS: dict[str, Spec] = {
 KINDS: dict[str, Method] = {
     "base": BASE,
     "gate": METHODS["gap"],
+    "gate-half": METHODS["gap"],
     "gap": replace(METHODS["gap"], options={"gate": None}),
     "base-long": BASE,
     "base-longer": BASE,
@@ -297,15 +298,17 @@ KINDS: dict[str, Method] = {
 quarter more: no fewer seconds than any.
 
 gate is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
-trains well already. What it gains or loses cannot come from another lr or weight decay. gap is the same
-before there was a gate: with `gate=None`.
+trains well already. What it gains or loses cannot come from another lr or weight decay. gate-half watches
+until the half of the run, not until three quarters. gap is gate before there was one: with `gate=None`.
 """
 TIMED = KINDS | {"closed": replace(METHODS["gap"], options={"gate": (1.0, 2.0)})}
 """What is timed: the methods, and a GapSAM whose gate never opens: no gap exceeds the validation loss."""
 HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
 """GapSAM of version 0.1: these rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = dict.fromkeys((*LONGER, "gap", "gate", "closed"), "base")  # whose choice is taken, without trials
+LIKE = dict.fromkeys(
+    (*LONGER, "gap", "gate", "gate-half", "closed"), "base"
+)  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:
@@ -401,7 +404,7 @@ class Bench:
         task, by_gap = rival(self.task, method, strength), TIMED[method].by_gap
         if stage == "final":
             own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
-            back = BACK if method in ("gate", "closed") else 1.0
+            back = {"gate": BACK, "closed": BACK, "gate-half": 0.5}.get(method, 1.0)
             return replace(task, held_out=own if by_gap else None, given_back=back)
         data = held_out(self.data, SPLIT)
         return replace(task, data=data, held_out=last_rows(len(data.y)) if by_gap else None)

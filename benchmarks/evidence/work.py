@@ -39,7 +39,7 @@ from steepen.train.results import best
 
 CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
 CLOSE = ("base", "gate", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
-REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer"))
+REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", "gate-half"))
 ORDER = [  # what is most wanted first
     ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "gate", "gap", "share16-late", "sam-late")),
     ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", CORE + REST),
@@ -47,6 +47,7 @@ ORDER = [  # what is most wanted first
     *((task, ("base-longer",)) for task, spec in SPECS.items() if spec.gpu),  # where seconds are measured
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
     *((task, REST) for task, spec in SPECS.items() if not spec.gpu),
+    *((task, ("gate-half",)) for task in SPECS if task != "cifar10-resnet"),
 ]  # fmt: skip
 SHARP = ("base", "gate", "gap", "share16-late", "sam-late", "sam")  # measured on the GPU
 POINTS = 10  # looks at the test part in a run

@@ -1,7 +1,8 @@
 """A language model on few tokens for many epochs: the network, the rows, and one run of it.
 
 Every row has as many gradients as the base, its ascent steps counted, and as many tokens at hand: GapSAM is
-trained on the books that it watches in the last quarter only, and all other rows throughout.
+trained on the books that it watches in the last quarter only (one row: in the last half), and all other rows
+throughout.
 """
 
 from __future__ import annotations
@@ -189,6 +190,7 @@ class Row:
     stopped: bool = False  # by the trial whose validation was lowest on its way, not at its end
     watches: bool = False  # some books, which are not trained on
     few: bool = False  # tokens of these, and trains on the rest of them
+    back: float = 1.0  # the part of the run after which it trains on all of them
 
 
 def late(steps: int, part: float) -> range:
@@ -236,7 +238,10 @@ RHO, EMA, STRENGTH, RULE = (0.05, 0.2), (0.99, 0.996), (0.5, 2.0), 1 + 1 / 48
 ROWS = {
     "base": Row("base"),
     "base-less": Row("base, without what GapSAM watches", like="base", watches=True, few=True),
-    "gate": Row("GapSAM, settings of the base", NONE, _gate, like="base", watches=True, few=True),
+    "gate": Row("GapSAM, settings of the base", NONE, _gate, like="base", watches=True, few=True, back=BACK),
+    "gate-half": Row(
+        "the same, watching until the half", NONE, _gate, like="base", watches=True, few=True, back=0.5
+    ),
     "early": Row("base, stopped early", like="base", stopped=True),
     "shorter": Row("base, fewer epochs", (0.25, 0.5)),
     "dropout": Row("base + dropout", (0.1, 0.3)),
@@ -378,7 +383,7 @@ def train(
     k, done, batches = 0, 0.0, bench.batches(tokens, seed)
     clock = time.perf_counter()
     while steps - done >= 1:
-        if method == "gate" and done >= BACK * steps and opt.validation is not None:
+        if done >= row.back * steps and opt.validation is not None:
             opt.validation, batches = None, bench.batches(every, seed)
         x, y = next(batches)
         for group, peak in zip(opt.param_groups, peaks, strict=True):
@@ -393,7 +398,7 @@ def train(
                 opt.record_loss(loss)
         opt.step()
         k, before = k + 1, done
-        done = opt.gradients if method == "gate" else k  # what it spends is not known before
+        done = opt.gradients if row.back < 1 else k  # what it spends is not known before
         training.lerp_(loss.detach(), max(0.02, 1 / k))
         if beta:
             new = 1 - min(beta, k / (k + 1))  # the mean of all steps until these outweigh β

@@ -127,7 +127,7 @@ def _language(done: Records, task: str, base: str) -> list[list[str]]:
             f"{first['decay']:g}, {knob})",
             cell([run["test"] for run in runs.values()]),
             "–" if method == "base" else cell(paired(runs, reference, lambda run: run["test"]), "+.3f"),
-            cell(paired(runs, same, lambda run: run["test"]), "+.3f") if method == "gate" else "–",
+            cell(paired(runs, same, lambda run: run["test"]), "+.3f") if method.startswith("gate") else "–",
             cell([stopped(run) for run in runs.values()]), f"{first['probed']} of {first['steps']}",
             speed(done, task, method) if base == "adamw" else "–",
         ])  # fmt: skip
@@ -164,7 +164,7 @@ def fine(done: Records) -> str:
                 cell([100 * run["accuracy"] for run in runs.values()], ".2f"),
                 cell([run["loss"] for run in runs.values()]),
                 "–" if method == "decay" else cell(paired(runs, reference, lambda run: run["loss"]), "+.3f"),
-                cell(paired(runs, same, lambda run: run["loss"]), "+.3f") if method == "gate" else "–",
+                cell(paired(runs, same, _loss), "+.3f") if method.startswith("gate") else "–",
                 cell([run["calibration"] for run in runs.values()]),
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
@@ -217,7 +217,7 @@ def survive(done: Records) -> str:
     for task in TASKS:
         for method, row in finetune.ROWS.items():
             runs = {s: r for s, r in finals(done, task, "adamw", method).items() if "robustness" in r}
-            if runs and method != "early":
+            if runs and method != "early" and not method.startswith("gate-"):
                 lines += [[f"**{_setting(task)}**", *[""] * 5]] if method == "base" else []
                 lines.append(_damaged(row.name, runs))
     return f"{markdown(lines)}\n\n{markdown(forgotten)}"

@@ -40,8 +40,13 @@ MAIN = ("base", "base-less", "gate", "dropout", "ema", "gap", "share16-late", "s
 REST = ("gap-base", "gap-ema", "shorter", "sam-tenth", "le-sam", "gap-inner", "sam-late-inner")
 LARGE = ("base", "base-less", "gate", "gap", "ema", "gap-ema", "sam-late", "dropout", "share16-late")
 BOOKS = ("base", "base-less", "gate", "gap", "ema", "sam-late")
+HALF = [
+    ("lm-small", "adamw"),
+    ("lm-small", "muon"),
+    *((f"lm-{size}", "adamw") for size in ("mild", "large", "books")),
+]
 NO_TRIALS = ("lm-large", "lm-books")  # they take what was chosen for the small one
-SEEDS, FINE_SEEDS = 3, 10
+SEEDS, FINE_SEEDS, BOOKS_SEEDS = 3, 10, 8
 TASKS = [
     f"{task}-{each}-{kind}"
     for kind in ("whole", "lora")
@@ -83,14 +88,17 @@ def jobs() -> Iterator[Job]:
     """Return all jobs, the most wanted first."""
     blocks = [
         _block("lm-small", "adamw", MAIN, range(SEEDS)),
-        *(_block(task, "adamw", tuple(finetune.ROWS), range(3)) for task in TASKS[:4]),
+        *(_block(task, "adamw", finetune.rows_of(task), range(3)) for task in TASKS[:4]),
         _block("lm-small", "adamw", REST, range(SEEDS)),
         _block("lm-small", "muon", LARGE, range(SEEDS)),
-        *(_block(task, "adamw", tuple(finetune.ROWS), range(FINE_SEEDS)) for task in TASKS),
+        *(_block(task, "adamw", finetune.rows_of(task), range(FINE_SEEDS)) for task in TASKS),
         _block("lm-small", "muon", (*MAIN, *REST), range(SEEDS)),
         _block("lm-large", "adamw", LARGE, range(SEEDS)),
         _block("lm-mild", "adamw", ("base", "base-less", "gate", "gap"), range(2)),
+        _block("lm-mild", "adamw", ("base", "gate"), range(4)),
         _block("lm-books", "adamw", BOOKS, range(2)),
+        _block("lm-books", "adamw", ("base", "gate", "base-less"), range(BOOKS_SEEDS)),
+        *(_block(size, base, ("gate-half",), range(SEEDS)) for size, base in HALF),
         _block("lm-toy", "adamw", tuple(lm.ROWS), range(1)),
         _block("lm-toy", "muon", ("base", "gap"), range(1)),
         _block("authors-2-whole", "adamw", tuple(finetune.ROWS), range(1)),

@@ -363,6 +363,16 @@ def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
         LOOPS["step_on"](opt, model)
 
 
+@pytest.mark.filterwarnings("error")
+def test_validation_data_that_is_taken_away_in_mid_run_is_no_forgotten_evaluation():
+    model = Net()
+    opt = gap(model, lambda: 9.0, 100, strength=0.01)
+    for k in range(100):
+        opt.validation = None if k == 50 else opt.validation
+        LOOPS["step_on"](opt, model)
+    assert opt._read == 48
+
+
 def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():
     """As a CUDA graph does."""
     model, static = Net(), torch.zeros((), dtype=torch.float64)

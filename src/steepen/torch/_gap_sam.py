@@ -93,6 +93,7 @@ class GapSAM(AscentOptimizer):
         if isinstance(validation, Iterator):
             raise TypeError(f"validation: expected data to read again, such as a list; got {validation!r}")
         self.validation, self._loss_of = validation, None
+        self._recorded = validation is None  # by record_validation_loss: it may be forgotten
         self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
         self._new, training = ascent.new_weights(total_steps)
         names = {
@@ -167,7 +168,7 @@ class GapSAM(AscentOptimizer):
         self._warn(
             "stale",
             f"validation: at step {self.k} no loss was recorded {since}; call record_validation_loss()",
-            when=begun and self.k - (self._read or 0) > _STALE * self.total_steps,
+            when=begun and self._recorded and self.k - (self._read or 0) > _STALE * self.total_steps,
         )
         self._warn(
             "no gap",
