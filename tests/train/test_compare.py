@@ -62,7 +62,7 @@ def test_every_method_has_as_many_trials_and_gradients():
     assert steps["base"] == (0, 18)
     assert steps["sam"] == (9, 9)
     assert steps["share4-late"] == (8, 15)  # 15 + 9 · 4/16 < 18, with the pass of step 0; 16 + 9 · 4/16 > 18
-    assert [row[4] for row in found.rows()] == ["perturbed steps", "0 of 18", "9 of 9", "8 of 15"]
+    assert [row[4] for row in found.rows()] == ["ascent steps", "0 of 18", "9 of 9", "8 of 15"]
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")

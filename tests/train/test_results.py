@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,7 +79,17 @@ def test_the_verdict_says_ahead_level_or_behind_and_what_a_lower_loss_is_worth(m
         assert sure not in said
     assert "behind in loss (+0.020 ± 0.006), behind in accuracy" in verdict(made, up, down)
     assert "level in loss" in verdict(made, level, level)
+    tiny = [one / 1000 for one in up]
+    assert "behind in loss (+0.000020 ± 0.000006)" in verdict(made, tiny, level)
     assert "undecided in loss (-0.010), undecided in accuracy (+1.00" in verdict(made, down[:1], up[:1])
+
+
+def test_the_verdict_says_if_a_method_made_no_ascent_step(made):
+    runs = [made(name, seed, 0.7, 1.0) for name in ("base", "gap", "sam") for seed in range(2)]
+    runs = [replace(run, perturbed=3 * (run.optimizer == "sam")) for run in runs]
+    gap, sam = Comparison({}, ["base", "gap", "sam"], runs=runs).verdict().splitlines()
+    assert ", without an ascent step, with" in gap
+    assert "without" not in sam
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])

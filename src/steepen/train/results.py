@@ -14,7 +14,7 @@ from .._tools.aligned import aligned
 
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
 _HEAD = (
-    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss",
+    "method", "lr", "weight decay", "strength", "ascent steps", "accuracy %", "loss",
     "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
 _WORDS = {-1: "behind", 0: "level", 1: "ahead"}
@@ -218,12 +218,16 @@ class Comparison:
         """Return the verdict on one method."""
         loss, accuracy = (self.difference(name, one) for one in ("loss", "accuracy"))
         words = dict.fromkeys(_WORDS, "undecided") if math.isnan(loss.error) else _WORDS
-        parts = [f"{words[-loss.sign]} in loss ({loss.text('+.3f')})"]
+        small = 0 < abs(loss.value) < 0.01  # then two digits of it
+        digits = 1 - math.floor(math.log10(abs(loss.value))) if small else 3
+        parts = [f"{words[-loss.sign]} in loss ({loss.text(f'+.{digits}f')})"]
         if math.isfinite(accuracy.value):
             parts.append(f"{words[accuracy.sign]} in accuracy ({accuracy.text('+.2f', 100)} points)")
             if loss.sign < 0 and accuracy.sign < 0:
                 parts.append("so less confident, but not more often right")
         most, least = (max(run.gradients for run in self.of(one)) for one in (name, self.methods[0]))
+        if not any(run.perturbed for run in self.of(name)):
+            parts.append("without an ascent step")
         parts.append(f"with {most:.0f} gradients of {least:.0f}")
         seconds, base = (self.mean(one, "seconds").value for one in (name, self.methods[0]))
         if base > 0:
