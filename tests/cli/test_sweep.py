@@ -19,6 +19,18 @@ step = { start = 0.001, stop = 0.1, num = 3 }
 lam = [0.01, "mine:falling"]
 """
 
+SMALL = """\
+starts = 2
+method = "cgd-fd"
+lam = [0.1, 0.2]
+step = [0.01, 0.02]
+b = [3, 5]
+budget = {grads = 9}
+
+[fun]
+"a/b" = "booth"
+"""
+
 MINE = """\
 import numpy as np
 import steepen as st
@@ -69,6 +81,22 @@ def test_maps_and_another_folder():
     assert not Path("out").exists()
 
 
+def test_a_batch_that_fails_is_told_in_a_line(capsys):
+    Path("s.toml").write_text(GOOD.replace("mine:falling", "failing:lam"))
+    Path("failing.py").write_text("def lam(k):\n    raise OSError('no λ')\n", "utf-8")
+    assert main(["sweep", "s.toml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("steepen: s.toml: 2 of 6")
+    assert " batches failed; the completed ones are in the file" in line
+
+
+def test_a_map_for_every_value_of_another_setting():
+    Path("s.toml").write_text(SMALL)
+    assert main(["sweep", "s.toml", "--quiet"]) == 0
+    maps = {path.name for path in Path("out/s").glob("map-*")}
+    assert maps == {f"map-a%2Fb-cgd-fd-b={b}.0.png" for b in (3, 5)}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -80,6 +108,8 @@ def test_maps_and_another_folder():
         ("grads", "grad", "budget: Budget.__init__() got an unexpected keyword argument 'grad'"),
         ("mine:falling", "often", "lam: expected a number, a schedule"),
         ('["gd", "cgd-fd"]', '["gd"]', "lam: method 'gd' has no such setting"),
+        ("points =", "jobs = 2\npoints =", "jobs: expected none in the file; the command has --jobs"),
+        ("mine:bowl", ":bowl", "fun: ':bowl' could not be imported: Empty module name"),
         ("[5, 40]", "[-5]", "at: expected a whole number, 0 or more, got -5"),
     ],
 )  # fmt: skip

@@ -91,7 +91,7 @@ FAULTS: tuple[Fault, ...] = (
           'verdicts.count("DIFFERS")', "the page says how many claims came out otherwise than expected"),
     *within("_sweep/sweep.py",
         ("njev <= look", "njev < look", "f at so many gradients is what they had reached"),
-        ("_said(value) or None for name, value in self.shared.items()",
+        ("None if value is False else _said(value) for name, value in self.shared.items()",
          'str(value) for name, value in self.shared.items() if name == "budget"',
          "the file of a sweep with other tolerances is refused"),
         ("raise KeyboardInterrupt  # half a batch is none", "pass  # half a batch is none",

@@ -236,6 +236,7 @@ def test_an_interrupt_ends_all_and_what_was_there_can_be_replaced(items, tmp_pat
     [
         ("out", "mine", "is a file"),
         ("out/thesis.tex", "mine", "holds something else"),
+        ("out/results.jsonl", '{"my": "training log"}', "holds something else"),
         ("out/results.json", '{"made_by": "steepen reproduce"}', "holds something else"),  # before 0.1.0
     ],
 )

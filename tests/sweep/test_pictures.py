@@ -29,6 +29,14 @@ def test_the_map_shows_medians_and_hatches_what_diverges(table):
                 assert shown[i, j] == np.median(runs.f - BOOTH.fmin)
 
 
+def test_the_ring_is_the_best_pair_where_it_reaches_the_minimum():
+    sphere = st.functions["sphere"].at(n=2)
+    given = {"method": "cgd", "lam": [0.1, 0.0], "step": [0.3, 0.5], "budget": st.Budget(iters=1), "gtol": 0}
+    figure = st.plot.settings_map(st.sweep(sphere, [[1.0, 1.0], [2.0, 2.0]], **given), fmin=0.0)
+    (ring,) = [line for line in figure.axes[0].lines if line.get_label() == "best"]
+    assert (*ring.get_xdata(), *ring.get_ydata()) == (0.0, 0.5)
+
+
 def test_what_the_theorem_proves_safe_is_nowhere_hatched(table):
     axes = st.plot.settings_map(table, fmin=BOOTH.fmin, L=18.0).axes[0]  # eigenvalues 2 and 18
     lam, top = next(line for line in axes.lines if line.get_label().startswith("safe")).get_data()
@@ -57,6 +65,10 @@ def test_profiles_count_runs():
          "table: expected one method, got gd, cgd-fd, cgd; select one"),
         (lambda t: st.plot.settings_map(t.drop(columns="f0")), "table: expected a result of `sweep`"),
         (lambda t: st.plot.settings_map(t[9:]), "table: expected a full grid"),
+        (lambda t: st.plot.settings_map(t.assign(switch=["After(2)", "Never()", "Never()"] * (len(t) // 3))),
+         "table: expected one switch, got After(2), Never(); select one"),
+        (lambda t: st.plot.settings_map(t.assign(step=t.step.where(t.index > 0))),
+         "table: expected a number in every step"),
         (lambda t: st.plot.profiles(t), "table: expected columns f_5"),
         (lambda t: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
     ],

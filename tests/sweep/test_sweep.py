@@ -5,6 +5,7 @@ import inspect
 import signal
 import sys
 import threading
+import types
 
 import joblib
 import numpy as np
@@ -14,6 +15,7 @@ from tests.pairs import WHOLE
 
 import steepen as st
 from steepen._tools.jobs.file import sealed
+from steepen.schedules import Custom
 
 BUDGET = st.Budget(grads=40)
 GRID = {
@@ -97,6 +99,43 @@ def test_a_function_and_schedules_of_your_own():
     assert (len(table), set(table.lam)) == (8, {str(st.L(0.1, 0.01)), "0.1"})
 
 
+class Plain:
+    """A λ whose text does not tell it from another."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __call__(self, k):
+        return self._value
+
+    def __repr__(self):
+        return "Plain"
+
+
+@pytest.mark.parametrize("kind", [Plain, lambda value: Custom(lambda k: value)])
+def test_schedules_of_one_text_are_run_each(kind):
+    given = {"method": "cgd", "step": 0.01, "budget": st.Budget(grads=10)}
+    both = st.sweep("branin", [[4.0, 4.0]], lam=[kind(0.01), kind(0.5)], **given).f
+    alone = [st.sweep("branin", [[4.0, 4.0]], lam=value, **given).f[0] for value in (0.01, 0.5)]
+    assert both.tolist() == alone
+    assert alone[0] != alone[1]
+
+
+def falling(k):
+    return 0.1 / (k + 1)
+
+
+def test_a_sweep_with_functions_as_settings_resumes_in_another_process(tmp_path):
+    """The text that identifies a function has no address."""
+    out = tmp_path / "s.jsonl"
+    given = {"fun": "booth", "starts": 2, "method": "cgd-fd", "step": 0.01, "budget": BUDGET, "out": out}
+    found = st.sweep(lam=[0.1, falling], **given)
+    again = types.FunctionType(falling.__code__, globals(), "falling")
+    assert_frame_equal(st.sweep(lam=[0.1, again], **given), found)
+    with pytest.raises(ValueError, match=r'it has settings "falling:.*, not "test_a_sweep_with'):
+        st.sweep(lam=[0.1, lambda k: 0.2], **given)
+
+
 def test_what_runs_share_has_the_names_and_defaults_of_minimize():
     ours, theirs = (inspect.signature(call).parameters for call in (st.sweep, st.minimize))
     passed = set(ours) & set(theirs) - {"fun", "method", "progress"}
@@ -155,6 +194,11 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         ({"fun": ["booth", "booth"]}, "fun: 'booth' appears twice"),
         ({"starts": [[1.0]]}, "starts: expected points of 2 numbers for 'branin', got 1"),
         ({"starts": {}}, "starts: expected an entry for every function"),
+        ({"starts": {"branin": 2, "brain": 3}}, "starts: expected names of the functions, got 'brain'"),
+        ({"starts": [[1.0, 2.0], [3.0]]}, "starts: expected points of shape (S, n)"),
+        ({"at": 5}, "at: expected a list of whole numbers, got 5"),
+        ({"method": 5}, "method: expected names such as 'cgd-fd', got 5"),
+        ({"jobs": 0}, "jobs: expected a whole number, 1 or more, got 0"),
         ({"fun": np.sum}, "starts: expected points, since 'sum' has no bounds"),
         ({"step": [0.1, -1.0]}, "step: "),
         ({"budget": st.Budget(seconds=1)}, "budget: a sweep takes no limit in seconds"),
@@ -182,10 +226,16 @@ def test_the_file_of_another_sweep_is_refused(tmp_path):
     for words, other in (
         ("settings", {"step": 0.2}), ("starts", {"seed": 1}), ("budget", {"budget": st.Budget(grads=9)}),
         ("functions", {"fun": {"booth": st.functions["branin"]}}), ("ftol", {"ftol": 1e-3}),
+        ("gtol", {"gtol": 0.0}), ("jac", {"jac": lambda x: 2 * x}),
+        ("bounds", {"bounds": st.functions["booth"].bounds}),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"holds other results.*{words}"):
             st.sweep(**{**given, **other})
     assert out.read_bytes() == before
+    out.write_text("my notes")
+    with pytest.raises(ValueError, match=r"is not a results file. It is left as it is"):
+        st.sweep(**given)
+    assert out.read_text() == "my notes"
 
 
 def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path):

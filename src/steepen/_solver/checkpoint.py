@@ -12,18 +12,16 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import is_numpy
 from .._core.saved import Saved, Unfit, apart
 from .._tools.files import write_whole
+from .._tools.fingerprint import fingerprint
 from .._tools.version import version
 from .eager import Loop
 
@@ -50,7 +48,7 @@ class Checkpoint:
         self._path = Path(path)
         if not self._path.parent.is_dir():
             raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
-        self._settings = {name: _fingerprint(value) for name, value in settings.items()}
+        self._settings = {name: fingerprint(value) for name, value in settings.items()}
         self._state: dict[str, dict[str, Any]] | None = None
         self._trace: Callable[[], dict[str, Any]] | None = None
         self._written = time.monotonic()
@@ -124,51 +122,7 @@ class Checkpoint:
         return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
 
 
-def _digest(code: CodeType) -> str:
-    """Describe the code of a function, to tell it from another one of the same name."""
-    constants = [_digest(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
-    text = repr((code.co_code, constants, code.co_names))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def _constant(value: Any) -> str:
-    """Describe a constant; the order of a set is another in every process."""
-    if type(value) is not frozenset:
-        return repr(value)
-    return repr(sorted(repr(one) for one in cast("frozenset[Any]", value)))
-
-
-def _values(function: Any) -> list[Any]:
-    """Return the numbers, words and arrays that a function has as defaults or closes over."""
-    values: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # it is empty
-            values.append(cell.cell_contents)
-    return [value for value in values if is_numpy(value) or isinstance(value, bool | int | float | str)]
-
-
-def _fingerprint(value: Any) -> str:
-    """Describe a setting identically in every process, arrays bit by bit."""
-    if is_numpy(value):
-        order = "F" if value.flags.fnc else "C"
-        digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
-        return f"array{tuple(value.shape)}:{value.dtype}:{order}:{digest}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
-    if callable(value) and hasattr(value, "__qualname__"):
-        code = getattr(value, "__code__", None)
-        if code is None:
-            return value.__qualname__
-        return f"{value.__qualname__}:{_digest(code)}:{_fingerprint(_values(value))}"
-    if isinstance(value, partial):
-        return _fingerprint([value.func, *value.args, *sorted(value.keywords.items())])
-    if hasattr(value, "__dict__"):
-        parts = [f"{name}={_fingerprint(part)}" for name, part in vars(value).items() if name[0] != "_"]
-        return f"{type(value).__qualname__}({', '.join(parts)})"
-    return repr(value)
-
-
 def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
     """Return a checksum of the contents of a file: names, dtypes, shapes, layouts and bytes."""
-    text = "\n".join(f"{name}={_fingerprint(value)}" for name, value in sorted(arrays.items()))
+    text = "\n".join(f"{name}={fingerprint(value)}" for name, value in sorted(arrays.items()))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -33,6 +33,8 @@ def settings_of_method(method: str) -> tuple[str, ...]:
 def grid(method: str | Sequence[str], axes: Mapping[str, Any]) -> list[Setting]:
     """Return every combination as a dict, such as {'method': 'gd', 'step': 0.1}, of the method's settings."""
     own: dict[str, tuple[str, ...]] = {}
+    if not isinstance(method, str | list | tuple):
+        raise TypeError(f"method: expected names such as 'cgd-fd', got {method!r}")
     for one in [method] if isinstance(method, str) else method:
         if not isinstance(one, str):
             raise TypeError(f"method: expected names such as 'cgd-fd', got {one!r}")
@@ -63,6 +65,12 @@ def _values(name: str, value: Any) -> list[Any]:
     return values
 
 
+def _identity(value: Any) -> str:
+    """Return a text that tells a value from any other while both exist."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if plain else f"object {id(value)}"
+
+
 class Call(NamedTuple):
     """Settings that run as one batch: what they share, and the numbers by which they differ."""
 
@@ -72,11 +80,11 @@ class Call(NamedTuple):
 
 
 def calls(settings: Sequence[Setting]) -> list[Call]:
-    """Group settings that differ only in numbers."""
-    groups: dict[str, list[Setting]] = {}
+    """Group settings that differ only in numbers; objects are the same if they are one object."""
+    groups: dict[tuple[Any, ...], list[Setting]] = {}
     for one in settings:
-        parts = {k: "number" if k in BY_ROW and is_number(v) else repr(v) for k, v in sorted(one.items())}
-        groups.setdefault(repr(parts), []).append(one)
+        parts = [(k, "number" if k in BY_ROW and is_number(v) else _identity(v)) for k, v in one.items()]
+        groups.setdefault(tuple(parts), []).append(one)
     found: list[Call] = []
     for group in groups.values():
         numbers = [k for k in BY_ROW if is_number(group[0].get(k))]

@@ -17,6 +17,7 @@ from .._call.keywords import Shared, Stopping, complete, spelled_out
 from .._call.minimize import minimize
 from .._core.status import Status
 from .._tools.check import is_whole, one_of, whole
+from .._tools.fingerprint import fingerprint
 from .._tools.jobs import JobFile, run
 from .._tools.jobs.file import Key, Record
 from .._tools.optional import load
@@ -119,6 +120,10 @@ def sweep(
         raise TypeError(f"points: expected True or False, got {points!r}")
     whole("seed", seed, 0)
     whole("rows", 1 if rows is None else rows, 1)
+    if jobs is not None and not (is_whole(jobs) and jobs < 0):
+        whole("jobs", jobs, 1)
+    if not isinstance(at, Sequence | np.ndarray) or isinstance(at, str):
+        raise TypeError(f"at: expected a list of whole numbers, got {at!r}")
     for look in at:
         whole("at", look, 0)
     batches, budget = calls(grid(method, axes)), whole_budget(shared["budget"], 1)
@@ -188,7 +193,7 @@ class Plan:
             "settings": [{name: _said(value) for name, value in one.items()} for one in settings],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
             "columns": self.columns(), "rows": self.rows,
-            **{name: _said(value) or None for name, value in self.shared.items() if not callable(value)},
+            **{name: None if value is False else _said(value) for name, value in self.shared.items()},
         }  # fmt: skip
 
     def columns(self) -> list[str]:
@@ -256,7 +261,11 @@ def _targets(
     """Return the functions and starts, with the checks of `minimize`; errors in f surface here."""
     found: dict[str, Target] = {}
     stopping = {name: shared[name] for name in Stopping.__annotations__}
-    for name, one in named(fun).items():
+    known = named(fun)
+    for name in cast("Mapping[Any, Any]", starts) if isinstance(starts, Mapping) else ():
+        if name not in known:
+            raise ValueError(f"starts: expected names of the functions, got {name!r}")
+    for name, one in known.items():
         own: Any = getattr(one, "bounds", None)
         n: Any = getattr(one, "n", None)
         if bounds is True and own is None:
@@ -310,7 +319,10 @@ def _starts(name: str, fun: Any, starts: Any, seed: int) -> NDArray[Any]:
         if box is None:
             raise ValueError(f"starts: expected points, since {name!r} has no bounds to draw them in")
         return draw(np.asarray(box, dtype=float), int(starts), seed)
-    x = np.atleast_2d(np.asarray(starts))
+    try:
+        x = np.atleast_2d(np.asarray(starts))
+    except ValueError:  # rows of several lengths
+        x = np.empty(0)
     if x.ndim != 2 or not x.size or x.dtype.kind not in "fiu":
         raise ValueError(f"starts: expected points of shape (S, n) or the number to draw, got {starts!r}")
     return x if x.dtype == np.float32 else x.astype(float)
@@ -325,4 +337,4 @@ def _said(value: Any) -> Any:
     """Return a JSON-serialisable form of a value."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(Any, value).tolist()
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else fingerprint(value)

@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from ._commands import app
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)
-        sys.stdout.flush()
+        if isinstance(sys.stdout, io.TextIOBase):  # not None, as where it is closed
+            sys.stdout.flush()
         if code == 130:  # typer's code for an interrupt
             raise KeyboardInterrupt
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
@@ -54,5 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"steepen: {' '.join(message.split())}\n")
+    if isinstance(sys.stderr, io.TextIOBase):
+        sys.stderr.write(f"steepen: {' '.join(message.split())}\n")
     return code

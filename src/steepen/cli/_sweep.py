@@ -8,6 +8,7 @@ import tomllib
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, cast
+from urllib.parse import quote
 
 import numpy as np
 import typer
@@ -15,7 +16,7 @@ import typer
 from .. import plot
 from .._sweep.grid import AXES
 from .._sweep.sweep import named, sweep
-from .._tools.files import make_folder
+from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..budget import Budget
 from ..plot._sweeps import SETTINGS, cells
@@ -45,11 +46,11 @@ def command(
         given = read(file)
         make_folder("--out", folder)
         table = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(f"{file}: {error}") from error
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
-    found.to_csv(folder / "settings.csv", index=False)
+    write_whole(folder / "settings.csv", lambda part: part.write(found.to_csv(index=False).encode()))
     save_plots(table, named(given["fun"]), folder)
     if not quiet:
         show(found)
@@ -60,6 +61,9 @@ def command(
 def read(path: Path) -> dict[str, Any]:
     """Return the arguments of `sweep`: text such as "mine:loss" is imported, tables are ranges and limits."""
     given = {name: _imported(name, value) for name, value in tomllib.loads(path.read_text("utf-8")).items()}
+    for name in ("jobs", "out", "progress"):
+        if name in given:
+            raise ValueError(f"{name}: expected none in the file; the command has --jobs, --out and --quiet")
     for name in (*AXES, "budget"):
         if isinstance(given.get(name), dict):
             try:
@@ -81,7 +85,7 @@ def _imported(name: str, value: Any) -> Any:
     module, _, attribute = value.partition(":")
     try:
         return attrgetter(attribute)(importlib.import_module(module))
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{name}: {value!r} could not be imported: {error}") from error
 
 
@@ -99,9 +103,18 @@ def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:
     """Save the plots that the table allows: maps of λ and α, and profiles."""
     fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
     for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
-        numbers = [axis for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
-        if len(numbers) == 2 and all(part[axis].nunique() > 1 for axis in numbers):
-            plot.save(plot.settings_map(part, fmin=fmin[name]), folder / f"map-{name}-{method}.png")
+        pair = [part[axis] for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
+        if len(pair) < 2 or any(values.nunique() < 2 or values.isna().any() for values in pair):
+            continue
+        others = [one for one in SETTINGS if one not in ("lam", "step") and one in part]
+        for setting, cell in part.groupby(others, dropna=False, observed=True, sort=False):
+            varied = [
+                f"{one}={value}"
+                for one, value in zip(others, setting, strict=True)
+                if part[one].nunique() > 1
+            ]
+            file = quote("-".join(["map", str(name), str(method), *varied]), safe=" ()=,")
+            plot.save(plot.settings_map(cell, fmin=fmin[name]), folder / f"{file}.png")
     if any(name.startswith("f_") for name in table):
         known: Any = fmin if all(value is not None for value in fmin.values()) else None
         plot.save(plot.profiles(table, fmin=known), folder / "profiles.png")

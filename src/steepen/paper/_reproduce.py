@@ -13,7 +13,7 @@ from pathlib import Path
 from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
-from .._tools.jobs import JobFile
+from .._tools.jobs import JobFile, read_head
 from .._tools.optional import load
 from .._tools.version import version
 from . import (
@@ -141,13 +141,21 @@ def _folder(out: str | Path, force: bool) -> Path:
         raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
     # an interrupted run leaves our folders without a page
     others = folder.is_dir() and any(path.name not in parts for path in folder.iterdir())
-    if others and not force and not (folder / RESULTS).is_file():
+    if others and not force and not _is_ours(folder / RESULTS):
         raise ValueError(
             f"out: the folder {str(out)!r} holds something else; name another one, or use force=True"
         )
     for part in ("", *parts):
         make_folder("out", folder / part)
     return folder
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file holds the results of an earlier report."""
+    try:
+        return read_head("out", path).get("results") == "paper"
+    except (ValueError, OSError):
+        return False
 
 
 def _versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure atomically as `.png`, `.svg` or `.pdf`; the same figure gives the same bytes.
+    """Write a figure atomically as `.png`, `.svg` or `.pdf`; the same calls give the same bytes.
 
     Examples
     --------

@@ -21,7 +21,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Frame: TypeAlias = Any
 """A pandas DataFrame; pandas is optional, so its types are unavailable."""
 
-SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory")
+SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory", "switch")
 _OVER = ("NONFINITE_VALUE", "NONFINITE_GRADIENT", "UNBOUNDED", "DIVERGED")
 
 
@@ -57,11 +57,15 @@ def settings_map(
     for name in ("lam", "step"):
         if name not in table or table[name].dtype.kind != "f" or table[name].nunique() < 2:
             raise ValueError(f"table: expected at least two values of {name}; run the sweep with more")
+        if table[name].isna().any():
+            raise ValueError(f"table: expected a number in every {name}, got none in some; select those with")
+    _one_of_each(table, tuple(name for name in SETTINGS[3:] if name in table and table[name].notna().any()))
     grid = cells(table)
     canvas = canvas_of(ax)
     over = grid.diverged.to_numpy() >= 0.5
     z = np.where(over | ~np.isfinite(grid.f), np.nan, grid.f - (fmin or 0.0))
     known = z[np.isfinite(z)]
+    best = int(np.nanargmin(z)) if known.size else None
     look: dict[str, Any] = {"cmap": "cividis"}  # dark is low; its lightness alone tells the levels apart
     if fmin is not None and known.size and known.max() > 0:
         z = np.maximum(z, float(known[known > 0].min()))
@@ -88,8 +92,7 @@ def settings_map(
         top = 2 * np.asarray(safe_step(L, ends))
         canvas.plot(ends, top, color="white", lw=4)
         handles += canvas.plot(ends, top, color="black", lw=1.8, ls="--", label="safe by Theorem 1, below")
-    if known.size:
-        best = int(np.nanargmin(z))
+    if best is not None:
         ring: dict[str, Any] = {"lw": 0, "marker": "o", "ms": 9, "mfc": "none", "zorder": 4}
         for edge in ({"mec": "white", "mew": 3.5}, {"mec": "black", "mew": 1.4, "label": "best"}):
             rings = canvas.plot(grid.lam[best], grid.step[best], **ring, **edge)  # seen on dark and on light
@@ -173,7 +176,7 @@ def _one_of_each(table: Any, names: tuple[str, ...]) -> None:
         if table[name].nunique() != 1:
             found = ", ".join(map(str, table[name].unique()))
             raise ValueError(
-                f'table: expected one {name}, got {found}; select one, as in table[table.{name} == "…"]'
+                f"table: expected one {name}, got {found}; select one, as in table[table.{name} == …]"
             )
 
 

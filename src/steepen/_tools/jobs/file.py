@@ -97,7 +97,8 @@ class JobFile:
         head = read_head("out", self.path)
         differing = [name for name, value in about.items() if head.get(name) != value]
         if differing:
-            said = (f"{name} {_brief(head.get(name))}, not {_brief(about[name])}" for name in differing)
+            pairs = ((name, *_apart(head.get(name), about[name])) for name in differing)
+            said = (f"{name} {_brief(there)}, not {_brief(here)}" for name, there, here in pairs)
             raise ValueError(
                 f"out: {str(self.path)!r} holds other results, and is left as it is: it has "
                 f"{'; '.join(said)}. Choose another file"
@@ -119,7 +120,7 @@ class JobFile:
             file.seek(max(0, size - 1))
             if not size:
                 line = sealed(self._head) + line
-            elif file.read(1) != b"\n":
+            elif line and file.read(1) != b"\n":
                 line = b"\n" + line  # what a kill has left of a line ends here
             rest = memoryview(line)
             try:
@@ -178,6 +179,21 @@ def read_head(argument: str, path: Path) -> Record:
     elif line.startswith(b"{") and line.endswith(b"}\n"):
         what = f"has the old format, without checksums; {OLD}, reads it"
     raise ValueError(f"{argument}: {str(path)!r} {what}. It is left as it is")
+
+
+def _apart(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return the first parts in which two lists or two records of the same shape differ."""
+    mine, theirs = _parts(one), _parts(other)
+    if mine is None or theirs is None or mine.keys() != theirs.keys():
+        return one, other
+    key = next(key for key in mine if mine[key] != theirs[key])
+    return _apart(mine[key], theirs[key])
+
+
+def _parts(value: Any) -> dict[Any, Any] | None:
+    if isinstance(value, list):
+        return dict(enumerate(cast("list[Any]", value)))
+    return cast("dict[Any, Any]", value) if isinstance(value, dict) else None
 
 
 def _brief(value: Any) -> str:
