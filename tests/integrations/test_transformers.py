@@ -122,6 +122,17 @@ def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer)
     assert 0 < found[0][0] < 9
 
 
+@pairs(kind=[Items, Ignores])
+def test_a_micro_batch_whose_loss_is_zero_does_not_tell_what_it_is_divided_by(trainer, kind):
+    """As one without labels."""
+    model = network(kind)
+    run, x = trainer(model, SAM(base(model), model), micro=2), torch.randn(4, 4)
+    with torch.no_grad():
+        solved = {"x": x, "labels": model.net(x.double())[:, 0]}
+    assert run._divides(solved, 4) is None
+    assert run._divides({"x": x, "labels": x[:, 0]}, 4) is (kind is Items)
+
+
 def test_cgd_is_clipped_after_its_direction_is_formed(trainer):
     model, plain = network(), network()
     run = trainer(model, CGD(base(model), model, lam=0.05), micro=3)

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import SGD
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from steepen._core import ascent
-from steepen.torch import GapSAM
+from steepen.integrations._ascent_loop import is_told
+from steepen.torch import SAM, GapSAM
 
 from ..gap_rule import Rule
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
@@ -336,7 +337,11 @@ def test_losses_of_micro_batches_that_are_not_divided_are_told():
             opt.record_loss(loss)
         opt.step()
 
-    for _ in range(20):
+    with pytest.warns(
+        UserWarning, match="first training loss is 1.7 times .* divide the loss of each micro-batch"
+    ):
+        step()
+    for _ in range(19):
         step()
     with pytest.warns(UserWarning, match="so no ascent step.*micro-batches divided by their number"):
         step()
@@ -371,6 +376,74 @@ def test_validation_data_that_is_taken_away_in_mid_run_is_no_forgotten_evaluatio
         opt.validation = None if k == 50 else opt.validation
         LOOPS["step_on"](opt, model)
     assert opt._read == 48
+    assert not is_told(opt)  # by the evaluations of a Trainer
+    assert is_told(gap(model, None, 100))
+
+
+def test_validation_data_that_is_trained_on_is_not_read_again_by_a_resumed_run():
+    model = Net()
+    opt = gap(model, lambda: 9.0, 100, strength=0.01)
+    for k in range(60):
+        opt.validation = None if k == 50 else opt.validation
+        LOOPS["step_on"](opt, model)
+    again = Net()
+    other = gap(again, lambda: pytest.fail("it was read"), 100, strength=0.01)
+    again.load_state_dict(model.state_dict())
+    other.load_state_dict(opt.state_dict())
+    for _ in range(40):
+        LOOPS["step_on"](opt, model)
+        LOOPS["step_on"](other, again)
+    assert same(weights(model), weights(again))
+
+
+@pytest.mark.parametrize("name", ["SAM", "GapSAM"])
+def test_an_ascent_gradient_that_is_not_finite_makes_no_ascent_step(name):
+    """As of a loss whose mean is over no target in the examples of the ascent step."""
+    known = torch.ones(16, 1, dtype=torch.float64)
+    known[:4] = 0.0
+
+    def trained(build):
+        model = Net()
+        opt = build(model)
+        for _ in range(30):
+            loss_of = lambda x, y, k: ((model(x) - y).square() * k).sum() / k.sum()  # noqa: E731
+            if isinstance(opt, SGD):
+                opt.zero_grad()
+                loss_of(X, Y, known).backward()
+                opt.step()
+            else:
+                opt.step_on(loss_of, X, Y, known)
+        return weights(model)
+
+    wraps = {
+        "SAM": lambda model: SAM(SGD(model.parameters(), lr=0.01), model, ascent_fraction=1 / 4),
+        "GapSAM": lambda model: gap(model, lambda: 9.0, 30, lr=0.01),
+    }
+    assert same(trained(wraps[name]), trained(lambda model: SGD(model.parameters(), lr=0.01)))
+
+
+def test_a_loader_without_a_length_is_validation_data():
+    class Rows(IterableDataset):
+        def __iter__(self):
+            return iter(TensorDataset(X, Y))
+
+    model = Net()
+    opt = gap(model, DataLoader(Rows(), batch_size=4), 30)
+    LOOPS["step_on"](opt, model)
+    whole = gap(other := Net(), (X, Y), 30)
+    LOOPS["step_on"](whole, other)
+    assert opt.report().validation == pytest.approx(whole.report().validation)
+
+
+def test_an_expanded_buffer_and_an_empty_batch():
+    model = Net()
+    model.register_buffer("mask", torch.ones(4, 4).tril().expand(2, 4, 4))
+    opt = gap(model, lambda: 9.0, 30)
+    LOOPS["step_on"](opt, model)
+    with pytest.raises(RuntimeError, match="batch: expected at least one example, got none"):
+        opt.step_on(lambda x, y: mse(model, x, y), X[:0], Y[:0])
+    LOOPS["step_on"](opt, model)
+    assert opt.report().steps == 2
 
 
 def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from steepen import load_results
 from steepen.train import METHODS, Method, compare
 from steepen.train import _compare as module
+from steepen.train.training import last
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(240, 4, generator=GENERATOR)
@@ -153,9 +154,18 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
     assert few(out=tmp_path / "few.jsonl", lr=0.2).choices["sam"].lr == 0.2  # beside those of another lr
 
 
+def test_another_method_of_the_same_name_is_run(tmp_path):
+    file, kept = tmp_path / "found.jsonl", {"lr": 0.1, "weight_decay": 1e-3, "seeds": 1}
+    for when in (range, last(0.25)):
+        given = kept | {"methods": {"mine": Method("SAM", "ρ", (0.1,), when)}}
+        assert few(out=file, **given).runs[1].losses == few(**given).runs[1].losses
+
+
 OTHERS = {
     "budget 1, not 3": {"budget": 3},
     "validation 0.1, not 0.2": {"validation": 0.2},
+    'it has loss ".*, not "CrossEntropyLoss': {"loss": torch.nn.CrossEntropyLoss(label_smoothing=0.3)},
+    "it has .*network": {"make_model": lambda: torch.nn.Sequential(network(), torch.nn.Linear(2, 2))},
     r'data "160\+80:': {"train": TEST, "test": TRAIN},
     r"first loss 0\.\d+, not 0\.\d+": {"make_model": lambda: network(torch.nn.GELU)},  # same weights
     "it has first loss": {"augment": lambda x, _: 2 * x},

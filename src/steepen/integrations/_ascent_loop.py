@@ -38,4 +38,4 @@ def check_length(optimizer: Any, steps: float) -> None:
 
 def is_told(optimizer: Any) -> bool:
     """Return whether an optimizer needs the loss on validation data to be recorded."""
-    return isinstance(optimizer, GapSAM) and optimizer.validation is None
+    return isinstance(optimizer, GapSAM) and optimizer.recorded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -94,13 +95,17 @@ class AscentTrainer(_host.Trainer):
         self._samples, self._items = self._plain.get_batch_samples(*args, **kwargs)
         if getattr(self, "loss_is_scaled_for_ga", None) is None and self._items is not None:
             if self._by_items is None and len(self._samples) > 1:
-                self._by_items = self._divides(self._samples[0], self._items)
+                told = (self._divides(one, self._items) for one in self._samples)
+                self._by_items = next((one for one in told if one is not None), None)
             if self._by_items is False:
                 self._items, self.loss_is_scaled_for_ga = None, False
         return self._samples, self._items
 
-    def _divides(self, batch: Any, items: Any) -> bool:
-        """Return whether the loss is divided by the items of a step: it is halved for twice as many."""
+    def _divides(self, batch: Any, items: Any) -> bool | None:
+        """Return whether the loss is divided by the items of a step: it is halved for twice as many.
+
+        None if that cannot be told, as of a batch without labels.
+        """
         losses: list[float] = []
         with judging(self.model):
             for many in (items, 2 * items):
@@ -108,6 +113,8 @@ class AscentTrainer(_host.Trainer):
                 with self.compute_loss_context_manager():
                     loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=many)
                 losses.append(float(loss.mean()))
+        if not math.isfinite(sum(losses)) or losses[0] == 0:
+            return None
         return abs(losses[1] - losses[0] / 2) < abs(losses[1] - losses[0])
 
     def _begin(self) -> None:

@@ -15,7 +15,18 @@ from .._tools.check import is_number, number
 from ._batch import examples, rows_of
 from ._report import Report
 from ._step import Phase, Step
-from ._tensors import buffers_of, copied, gradients_of, grads_of, lists, local, norm, random_of, unchanged
+from ._tensors import (
+    buffers_of,
+    clear,
+    copied,
+    gradients_of,
+    grads_of,
+    lists,
+    local,
+    norm,
+    random_of,
+    unchanged,
+)
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
@@ -208,6 +219,8 @@ class AscentOptimizer(Wrapper):
         if now.phase is Phase.BETWEEN or not self._counts_examples:
             return batch
         n = rows = examples(batch)
+        if not n:
+            self._fail("batch: expected at least one example, got none")
         if self.ascending:
             total = now.total or n
             wanted = round(self.ascent_fraction * total)
@@ -315,6 +328,8 @@ class AscentOptimizer(Wrapper):
             now.moved, now.nu, now.g = params, nu, [] if nu is None else copied(local(grads_of(params)))
             now.undo += [torch.clear_autocast_cache, lambda: lists._foreach_copy_(x, old)]
             lists._foreach_mul_(s, c / unit)
+            if now.scaler is None:  # which skips a step that is not finite
+                clear(s, unless=c != 0)
             lists._foreach_add_(x, s)
         for p in self._params():
             p.grad = None

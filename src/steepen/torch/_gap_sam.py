@@ -93,7 +93,7 @@ class GapSAM(AscentOptimizer):
         if isinstance(validation, Iterator):
             raise TypeError(f"validation: expected data to read again, such as a list; got {validation!r}")
         self.validation, self._loss_of = validation, None
-        self._recorded = validation is None  # by record_validation_loss: it may be forgotten
+        self.recorded = validation is None  # by record_validation_loss
         self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
         self._new, training = ascent.new_weights(total_steps)
         names = {
@@ -168,7 +168,9 @@ class GapSAM(AscentOptimizer):
         self._warn(
             "stale",
             f"validation: at step {self.k} no loss was recorded {since}; call record_validation_loss()",
-            when=begun and self._recorded and self.k - (self._read or 0) > _STALE * self.total_steps,
+            when=begun
+            and (self.recorded or self._read is None)
+            and self.k - (self._read or 0) > _STALE * self.total_steps,
         )
         self._warn(
             "no gap",
@@ -212,6 +214,14 @@ class GapSAM(AscentOptimizer):
             self._fail("passes: call opt.record_loss(loss) for each pass, after its backward()")
         loss = (losses[0] if len(losses) == 1 else torch.stack(losses).sum()).reshape(()).to(self._gain)
         loss = self._over_ranks(loss / self._now.examples[Phase.BATCH] if self._by_sum else loss)
+        if self.k == 0 and len(losses) > 1:
+            times = float(loss / self._means.now()["validation"])  # of an untrained network both are alike
+            self._warn(
+                "divided",
+                f"passes: the first training loss is {times:.2g} times the validation loss; divide the loss "
+                f"of each micro-batch by their number, {len(losses)}",
+                when=abs(times / len(losses) - 1) < 0.25,
+            )
         if not self._now.perturbed:  # at x
             self._means.update(training=loss, last=loss)
             return
@@ -233,10 +243,13 @@ class GapSAM(AscentOptimizer):
         return value / _dist.get_world_size()
 
     def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"total_steps": self.total_steps}
+        ended = self.validation is None and not self.recorded  # the reading: its data may be trained on
+        return super()._own_state() | {"total_steps": self.total_steps, "ended": ended}
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         super()._load_own_state(state)
+        if state["ended"] and not self.recorded:
+            self.validation = None
         before, now = state["total_steps"], self.total_steps
         text = f"total_steps: the state is of a run of {before} steps, but this one has {now}"
         self._warn("resumed", text, when=before != now)

@@ -79,13 +79,26 @@ def unchanged(params: Iterable[Tensor]) -> Callable[[], bool]:
     return lambda: all(p.grad is g and (g is None or g._version == version) for p, g, version in noted)
 
 
+_WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by size in bytes
+
+
+@torch.no_grad()
+def clear(tensors: Sequence[Tensor], *, unless: Tensor) -> None:
+    """Set tensors to zero, also where they are not finite: not by a product with 0; never synchronises."""
+    real = [torch.view_as_real(one) if one.is_complex() else one for one in tensors]
+    for size, word in _WORDS.items():
+        if same := [one.view(word) for one in real if one.element_size() == size]:
+            lists._foreach_mul_(same, unless.to(word))
+
+
 @torch.no_grad()
 def buffers_of(model: nn.Module) -> Undo:
     """Save the buffers of a network, such as BatchNorm's statistics; return a function that restores them."""
     places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
     kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
     for _, _, buffer in places:
-        kinds.setdefault(buffer.dtype, []).append(buffer)
+        if 0 not in buffer.stride():  # an expanded one cannot be written to
+            kinds.setdefault(buffer.dtype, []).append(buffer)
     kept = [(buffers, copied(buffers)) for buffers in kinds.values()]
 
     @torch.no_grad()

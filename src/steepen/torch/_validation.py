@@ -53,7 +53,10 @@ def _parts(data: Any) -> Iterator[Any]:
     if not one and not isinstance(data, Iterable):
         raise TypeError(f"validation: expected a callable, a batch, or an iterable of batches; got {data!r}")
     batches = cast(Iterable[Any], [data] if one else data)
-    many = max(1, len(batches)) if isinstance(batches, Sized) else _PARTS
+    try:
+        many = max(1, len(cast(Sized, batches)))
+    except TypeError:  # it has no length, or like a loader of an iterable dataset does not know it
+        many = _PARTS
     for batch in batches:
         n = examples(batch)
         size = max(1, -(-n // -(-_PARTS // many)))

@@ -14,12 +14,13 @@ import torch
 
 from .._tools import jobs
 from .._tools.check import number, one_of, whole
+from .._tools.fingerprint import fingerprint
 from .._tools.version import version
 from ..torch._batch import leaves, mapped
 from .results import Choice, Comparison, Run, best, square
 from .training import BASE, BASES, METHODS, Builder, Data, Method, Task, drawing, fit, steps_of, take
 
-_KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed")
+_KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed", "kind")
 _TRIAL = 1000  # the seed of all trials; no run has it
 
 
@@ -128,13 +129,14 @@ def _runs(
     progress: bool,
 ) -> Iterator[tuple[str, Choice, Run]]:  # fmt: skip
     """Train with these methods, choices and seeds, or read the runs from the file."""
-    keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
+    marks = {name: f"{zlib.crc32(fingerprint(kind).encode()):08x}" for name, kind in kinds.items()}
+    keys = [(stage, name, *choice, seed, marks[name]) for name, choice, seed in dict.fromkeys(wanted)]
     for done in jobs.run(
         _fit, keys, file=file, strict=True, progress=progress,
         send=lambda key: (task, kinds[cast(str, key[1])], key, grads),
         title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
     ):  # fmt: skip
-        _, name, *choice, _ = cast(Any, done.key)
+        _, name, *choice, _, _ = cast(Any, done.key)
         yield name, Choice(*choice), Run.of(done.value)
 
 
@@ -181,7 +183,7 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
 
 
 def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict[str, Any]:
-    _, name, *choice, seed = key
+    _, name, *choice, seed, _ = key
     return fit(task, name, method, Choice(*choice), seed=seed, grads=grads).record()
 
 
@@ -268,11 +270,14 @@ def _fingerprint(task: Task) -> dict[str, Any]:
     pairs = zip(model.parameters(), again.parameters(), strict=True)
     if not all(torch.equal(one, other) for one, other in pairs):
         raise ValueError("make_model: expected the same weights for the same seed of torch, they differ")
+    shapes = [(name, *parameter.shape) for name, parameter in model.named_parameters()]
     made = task.base(model.parameters(), 1e-3, 0.0)
     if not isinstance(made, torch.optim.Optimizer):
         raise TypeError(f"base: expected it to return a torch optimizer, got {made!r}")
     return {
+        "loss": fingerprint(task.loss),
         "first loss": float(f"{_first_loss(task, model):.3g}"),  # a GPU adds in any order
+        "network": f"{zlib.crc32(str(shapes).encode()):08x}",
         "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
         "base": " ".join(repr(made).split()),
     }
