@@ -159,7 +159,7 @@ class Comparison:
     --------
     >>> losses = {"base": (1.25, 1.2, 1.3), "sam": (1.0, 0.9, 1.1)}
     >>> runs = [
-    ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss))
+    ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss), perturbed=4)
     ...     for name, ends in losses.items() for seed, loss in enumerate(ends)
     ... ]
     >>> found = Comparison({}, ["base", "sam"], runs=runs)
