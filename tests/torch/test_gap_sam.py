@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from steepen._core import ascent
 from steepen.integrations._ascent_loop import is_told
 from steepen.torch import SAM, GapSAM
-from steepen.torch._tensors import clear
+from steepen.torch._tensors import moved
 
 from ..gap_rule import Rule
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
@@ -423,16 +423,15 @@ def test_an_ascent_gradient_that_is_not_finite_makes_no_ascent_step(name):
     assert same(trained(wraps[name]), trained(lambda model: SGD(model.parameters(), lr=0.01)))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
-def test_what_is_not_finite_is_cleared(dtype):
-    tensors = [torch.tensor([1.5, -2.0, math.nan, -math.inf], dtype=dtype), torch.ones(2, 3, dtype=dtype)]
-    kept = [one.clone() for one in tensors]
-    clear(tensors, unless=torch.tensor(True))
-    assert all(
-        torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in zip(tensors, kept, strict=True)
-    )
-    clear(tensors, unless=torch.tensor(False))
-    assert all((one == 0).all() for one in tensors)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_length_of_zero_moves_nothing_in_any_direction(dtype):
+    x, s = torch.arange(4.0, dtype=dtype), torch.tensor([1.5, -2.0, math.nan, -math.inf], dtype=dtype)
+    undo = moved([x], [s.clone()], torch.tensor(0.0), masked=True)
+    assert torch.equal(x, torch.arange(4.0, dtype=dtype))
+    moved([x], [s[:2].repeat(2)], torch.tensor(0.5), masked=True)
+    assert x.tolist() == [0.75, 0.0, 2.75, 2.0]
+    undo()
+    assert torch.equal(x, torch.arange(4.0, dtype=dtype))
 
 
 def test_a_loader_without_a_length_is_validation_data():

@@ -15,18 +15,7 @@ from .._tools.check import is_number, number
 from ._batch import examples, rows_of
 from ._report import Report
 from ._step import Phase, Step
-from ._tensors import (
-    buffers_of,
-    clear,
-    copied,
-    gradients_of,
-    grads_of,
-    lists,
-    local,
-    norm,
-    random_of,
-    unchanged,
-)
+from ._tensors import buffers_of, copied, gradients_of, grads_of, local, moved, norm, random_of, unchanged
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
@@ -323,14 +312,10 @@ class AscentOptimizer(Wrapper):
         c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
         self._last = c, n
         if now.perturbed:
-            x, s = local(params), local(along)
-            old = copied(x)
             now.moved, now.nu, now.g = params, nu, [] if nu is None else copied(local(grads_of(params)))
-            now.undo += [torch.clear_autocast_cache, lambda: lists._foreach_copy_(x, old)]
-            lists._foreach_mul_(s, c / unit)
-            if now.scaler is None:  # which skips a step that is not finite
-                clear(s, unless=c != 0)
-            lists._foreach_add_(x, s)
+            masked = now.scaler is None  # a scaler skips a step that is not finite
+            undo = moved(local(params), local(along), c / unit, masked=masked)
+            now.undo += [torch.clear_autocast_cache, undo]
         for p in self._params():
             p.grad = None
         torch.clear_autocast_cache()  # it holds the weights before the move

@@ -83,12 +83,18 @@ _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by s
 
 
 @torch.no_grad()
-def clear(tensors: Sequence[Tensor], *, unless: Tensor) -> None:
-    """Set tensors to zero, also where they are not finite: not by a product with 0; never synchronises."""
-    real = [torch.view_as_real(one) if one.is_complex() else one for one in tensors]
-    for size, word in _WORDS.items():
-        if same := [one.view(word) for one in real if one.element_size() == size]:
-            lists._foreach_mul_(same, unless.to(word))
+def moved(x: Sequence[Tensor], s: Sequence[Tensor], by: Tensor, *, masked: bool) -> Undo:
+    """Add by·s to x, writing over s; return a function that restores x. It never synchronises.
+
+    If `masked`, nothing is added where by is 0, also if s is not finite.
+    """
+    old = copied(x)
+    lists._foreach_mul_(s, by)
+    for size, word in _WORDS.items() if masked else ():  # as integers: 0 · NaN is NaN
+        if same := [one.view(word) for one in s if one.element_size() == size]:
+            lists._foreach_mul_(same, (by != 0).to(word))
+    lists._foreach_add_(x, s)
+    return lambda: lists._foreach_copy_(x, old)
 
 
 @torch.no_grad()
