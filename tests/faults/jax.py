@@ -79,7 +79,7 @@ FAULTS: tuple[Fault, ...] = (
          "an actor's ascent step leaves the critic where it is")),
     *within("optax/_value_and_grad.py",
         ("jnp.asarray(leaf)[places_of]", "leaf[:rows]", "the part of a batch has rows of every device"),
-        ("params = alike(params, apart(numbers))", "pass",
+        ("apart([*numbers, jax.lax.axis_index(axis_name)])", "apart(numbers)",
          "inside shard_map gradients are averaged, not summed"),
         ("average(bare(at, *args, **kwargs)[1])", "bare(at, *args, **kwargs)[1]",
          "the second pass over a sharded batch is averaged too")),

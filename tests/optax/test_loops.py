@@ -107,6 +107,10 @@ def test_an_argument_that_the_loss_does_not_take_is_refused():
         so.value_and_grad(loss, rho=0.1)(PARAMS, BATCH, rng=jax.random.key(0))
 
 
+def closed_over_a_batch(**options):
+    return lambda params, batch: so.value_and_grad(lambda x: loss(x, batch), **options)(params)
+
+
 two_devices = pytest.mark.skipif(len(jax.devices()) < 2, reason="one device")
 
 
@@ -124,8 +128,9 @@ def test_sharded_over_devices_it_is_what_it_is_on_one():
         # inside shard_map each device has its rows, and gradients are averaged by name
         named, specs = so.value_and_grad(loss, axis_name="data", **options), (everywhere, by_rows)
         for check in (True, False):  # with the check JAX sums by itself what all devices share
-            split = jax.shard_map(named, mesh=mesh, in_specs=specs, out_specs=everywhere, check_vma=check)
-            same(jax.jit(split)(PARAMS, BATCH), wanted)
+            for one in (named, closed_over_a_batch(axis_name="data", **options)):
+                split = jax.shard_map(one, mesh=mesh, in_specs=specs, out_specs=everywhere, check_vma=check)
+                same(jax.jit(split)(PARAMS, BATCH), wanted)
 
 
 def test_seeds_are_mapped_over():

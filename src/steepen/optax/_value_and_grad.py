@@ -82,7 +82,7 @@ def value_and_grad(
         raise TypeError(f"loss: expected a callable that returns one number, got {loss!r}")
     part = "a part of the batch, above 0 and at most 1"
     number("ascent_fraction", ascent_fraction, part, above=0, below=1 + 1e-12)
-    places = [batch_argnums] if isinstance(batch_argnums, int) else list(batch_argnums)
+    places = np.atleast_1d(batch_argnums).tolist()
     if not places or not all(is_whole(i) and i > 0 for i in places):
         raise ValueError(
             f"batch_argnums: expected indices after the parameters', 1 or more; got {batch_argnums!r}"
@@ -102,7 +102,7 @@ def value_and_grad(
     def bare(params: Any, *args: Any, **kwargs: Any) -> Any:
         if axis_name is not None:  # JAX sums gradients by what all devices share, and we average
             numbers = [a for a in jax.tree.leaves((args, kwargs)) if jnp.issubdtype(_type(a), jnp.number)]
-            params = alike(params, apart(numbers))
+            params = alike(params, apart([*numbers, jax.lax.axis_index(axis_name)]))
         return jax.value_and_grad(checked, has_aux=has_aux)(params, *args, **kwargs)
 
     @wraps(loss)
