@@ -22,6 +22,7 @@ from steepen.train.results import Mean
 
 NAMES = {
     "base": "{base}",
+    "base-less": "{base}, without what GapSAM watches",
     "base-long": "{base}, a tenth more gradients",
     "base-longer": "{base}, a quarter more gradients",
     "ema": "{base} + EMA",
@@ -90,7 +91,7 @@ def speed(done: Records, task: str, method: str, steps: float) -> str:
 
 def rows(done: Records, task: str) -> list[list[str]]:
     spec = SPECS[task]
-    base = finals(done, task, "base")
+    base, less = (finals(done, task, name) for name in ("base", "base-less"))
     table: list[list[str]] = []
     for method in (name for name in NAMES if name not in HISTORY):
         row = finals(done, task, method)
@@ -113,6 +114,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
             cell([r["loss"] for r in row.values()], ".3f"),
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
+            cell(gaps(row, less, "loss", 1), "+.3f") if method.startswith("gate") else "–",
             timed, f"{Mean.of(sharp)[0]:.3g}" if sharp else "–",
             cell([min(r["losses"]) for r in row.values() if "losses" in r], ".3f"),
         ])  # fmt: skip
@@ -125,7 +127,7 @@ def _name(method: str, spec: Any) -> str:
 
 HEAD = [
     "", "accuracy %", "test loss", "Δ accuracy",
-    "Δ loss", "seconds", "lowest on the way",
+    "Δ loss", "Δ loss, less data", "seconds", "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -199,7 +201,7 @@ def tables(done: Records) -> str:
         trials = len(spec.lr) ** 2
         each = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
         head = f"`{task}`: {trials} trials{each} of {spec.tuning:.3g} gradient-epochs for every row"
-        table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:8], row[9].partition(" ±")[0]] for row in table]
+        table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:9], row[10].partition(" ±")[0]] for row in table]
         columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
         lines = [list(line) for line in zip(*columns, strict=True)]
         parts.append(f"### {title}\n{head}, then runs of {spec.epochs:.3g}.\n\n{markdown(lines)}\n")

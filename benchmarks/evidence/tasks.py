@@ -284,6 +284,7 @@ KINDS: dict[str, Method] = {
     "gate": METHODS["gap"],
     "gate-half": METHODS["gap"],
     "gap": replace(METHODS["gap"], options={"gate": None}),
+    "base-less": BASE,
     "base-long": BASE,
     "base-longer": BASE,
     **{
@@ -294,8 +295,8 @@ KINDS: dict[str, Method] = {
         )
     },
 }  # fmt: skip
-"""The methods. base-long has a tenth more gradients: about as many seconds as share16-late. base-longer has a
-quarter more: no fewer seconds than any.
+"""The methods. base-less is the base without what GapSAM watches. base-long has a tenth more gradients: about
+as many seconds as share16-late. base-longer has a quarter more: no fewer seconds than any.
 
 gate is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
 trains well already. What it gains or loses cannot come from another lr or weight decay. gate-half watches
@@ -307,7 +308,7 @@ HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
 """GapSAM of version 0.1: these rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
 LIKE = dict.fromkeys(
-    (*LONGER, "gap", "gate", "gate-half", "closed"), "base"
+    ("base-less", *LONGER, "gap", "gate", "gate-half", "closed"), "base"
 )  # whose choice is taken, without trials
 
 
@@ -405,7 +406,8 @@ class Bench:
         if stage == "final":
             own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
             back = {"gate": BACK, "closed": BACK, "gate-half": 0.5}.get(method, 1.0)
-            return replace(task, held_out=own if by_gap else None, given_back=back)
+            watched = own if by_gap or method == "base-less" else None
+            return replace(task, held_out=watched, given_back=back)
         data = held_out(self.data, SPLIT)
         return replace(task, data=data, held_out=last_rows(len(data.y)) if by_gap else None)
 

@@ -37,7 +37,7 @@ from tasks import KINDS, LIKE, LONGER, SPECS, TIMED, Bench, Spec, prepare, trial
 from steepen._tools.jobs import JobFile, run
 from steepen.train.results import best
 
-CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
+CORE = ("base", "base-less", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
 CLOSE = ("base", "gate", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
 REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", "gate-half"))
 ORDER = [  # what is most wanted first

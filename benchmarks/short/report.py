@@ -34,7 +34,7 @@ SIZES = {
     "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
     "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
-SAME = "Δ to the base on the same training data"
+SAME = "Δ to the base, less data"
 DAMAGE = ("4 bits", "3 bits", "noise 0.1", "pruned 0.5")  # 8 bits cost nothing
 SMALL = ("base", "sam", "sam-late", "share16-late", "gap")  # of `benchmarks/evidence`
 SURVIVE = ("base", "sam-late", "share16-late", "gate", "gap", "dropout", "ema")
