@@ -138,6 +138,25 @@ def test_validation_sets_the_probe(fit, manual):
     torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-6, atol=1e-8)
 
 
+class ByStepOn(Module):
+    """Steps by `step_on` in manual optimisation, and takes the validation data away after an epoch."""
+
+    def training_step(self, batch, batch_idx):
+        self.optimizers().step_on(lambda x, y: self.loss_of((x, y)), *batch)
+
+    def on_train_epoch_end(self):
+        self.optimizers().validation = None
+
+
+def test_lightnings_object_sets_what_is_the_optimizers(fit):
+    module = ByStepOn(
+        lambda m: GapSAM(base(m), m, batches(16, 2.0), total_steps=22, ascent_fraction=0.5), manual=True
+    )
+    (opt,) = fit(module, callbacks=[]).optimizers
+    assert opt.validation is None
+    assert (opt.k, opt._read, opt.report().perturbed) == (22, 10, 7)
+
+
 def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
     module = Module(lambda m: SAM(base(m), m, rho=RHO))
     start = flat(module)

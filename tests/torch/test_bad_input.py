@@ -5,7 +5,8 @@ import inspect
 import math
 import pickle
 import warnings
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ REFUSED = {
     "model: expected the network": lambda: SAM(BASE, 0.05),
     "base: expected an instance of an optimizer": lambda: SAM(SGD, MODEL),
     r"got generator; SAM\(params, SGD, lr=…\) is SAM\(SGD": lambda: SAM(MODEL.parameters(), SGD, lr=0.1),
+    r"got NoneType; SAM\(params, SGD, lr=…\) is": lambda: SAM(params=MODEL.parameters(), base_optimizer=SGD),
+    "when: expected a container of steps": lambda: SAM(BASE, MODEL, when="late"),
+    "base: expected parameters, each once; got 8, 5 different": lambda: SAM([BASE, other()], MODEL),
     r"got generator; MSAM\(params, SGD, lr=…\) is": lambda: MSAM(MODEL.parameters(), lr=0.1),
     "model: expected the network that base trains": lambda: SAM(SGD(Net().parameters()), MODEL),
     "base: LBFGS runs its own passes": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
@@ -111,7 +115,8 @@ def cleared(model):
     opt = plain(model)
     for part in opt.passes((X, Y)):
         mse(model, *part).backward()
-    opt.zero_grad()
+    model.zero_grad()  # as the optimizer's
+    opt.step()
 
 
 def nested(model, *, inside):
@@ -125,7 +130,7 @@ def nested(model, *, inside):
 
 
 STEP = {
-    r"zero_grad\(\) before step\(\): the passes' gradients would be lost": cleared,
+    r"the passes' gradients are gone; call zero_grad\(\) after step\(\)": cleared,
     r"gradients of a SAM that is in the middle of a step; .*SAM\(\[a": partial(nested, inside=True),
     r"gradients of a SAM that is in the middle.*SAM\(\[a, b\], model\)": partial(nested, inside=False),
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
@@ -199,6 +204,10 @@ class Batch:
     x: Tensor
     words: list[str]
     size: int = 16
+    rows: int = field(init=False)
+
+    def __post_init__(self):
+        self.rows = len(self.x)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +218,12 @@ class Batch:
         ([X, Y], lambda p: isinstance(p, list) and len(p[0]) == 4),
         ({"x": X, "deep": {"y": Y}, "scale": 2.0}, lambda p: len(p["deep"]["y"]) == 4 and p["scale"] == 2.0),
         (Pair(X, Y), lambda p: isinstance(p, Pair) and len(p.y) == 4),
-        (Batch(X, list("abcdefghijklmnop")), lambda p: (len(p.x), p.words, p.size) == (4, list("abcd"), 16)),
+        (Batch(X, list("abcdefghijklmnop")), lambda p: (p.rows, p.words, p.size) == (4, list("abcd"), 16)),
+        (defaultdict(list, x=X), lambda p: (len(p["x"]), p["y"]) == (4, [])),
         ((X, np.arange(16)), lambda p: p[1].tolist() == [0, 1, 2, 3]),
         ((X, torch.tensor(3.0), "all"), lambda p: p[1].item() == 3.0 and p[2] == "all"),
     ],
-    ids=["tensor", "tuple", "list", "dict", "named", "dataclass", "numpy", "others"],
+    ids=["tensor", "tuple", "list", "dict", "named", "dataclass", "default", "numpy", "others"],
 )
 def test_a_part_keeps_the_form_of_its_batch(batch, check):
     model = Net()

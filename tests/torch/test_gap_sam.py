@@ -369,6 +369,26 @@ def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
         LOOPS["step_on"](opt, model)
 
 
+def test_validation_data_that_is_taken_away_before_the_first_ascent_step_is_old():
+    model = Net()
+    opt = gap(model, lambda: 9.0, 100, strength=0.01)
+    for _ in range(42):
+        LOOPS["step_on"](opt, model)
+        opt.validation = None
+    with pytest.warns(UserWarning, match="at step 42 no loss was recorded since step 0.*= None later"):
+        LOOPS["step_on"](opt, model)
+
+
+def test_validation_data_is_like_the_batch_of_step_on():
+    """Also where the loss takes a batch as one tuple."""
+    model, losses = Net(), []
+    for loss_of, batch in ((lambda b: mse(model, *b), ((X, Y),)), (lambda x, y: mse(model, x, y), (X, Y))):
+        opt = gap(model, DataLoader(TensorDataset(X, Y + 1), 5), 20, lr=0.0)
+        opt.step_on(loss_of, *batch)
+        losses.append(opt.report().validation)
+    assert losses[0] == losses[1] > 0
+
+
 @pytest.mark.filterwarnings("error")
 def test_validation_data_that_is_taken_away_in_mid_run_is_no_forgotten_evaluation():
     model = Net()

@@ -1,5 +1,6 @@
 """Three loops, the same bits, with micro-batches, clipping, scalers, autocast and Accelerate, and resumed."""
 
+import copy
 import io
 import math
 
@@ -13,7 +14,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, Se
 from steepen.torch import CGD, SAM, GapSAM
 
 from ..pairs import pairs
-from .nets import ALL, BASES, LOOPS, Net, X, Y, built, data, make, mse, same, state, weights
+from .nets import ALL, BASES, LOOPS, Net, X, Y, built, data, make, mse, same, several, state, weights
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -218,8 +219,46 @@ def test_several_optimizers_are_wrapped_as_one():
     torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-9, atol=1e-11)
     with pytest.raises(TypeError, match="add_param_group: several optimizers"):
         opt.add_param_group({"params": [models[0].unused]})
-    with pytest.raises(ValueError, match="more than one parameter group"):
+    with pytest.raises(ValueError, match="expected parameters, each once"):
         SAM([both[0][0], SGD(models[0].parameters(), lr=0.1)], models[0])
+
+
+def test_a_part_of_several_optimizers_may_be_changed_saved_and_loaded():
+    model = Net()
+    parts = [
+        SGD([model.first.weight, model.first.bias], lr=0.1, momentum=0.9),
+        SGD([model.last.bias], lr=0.1),
+    ]
+    opt = SAM(parts, model, rho=0.3)
+    LOOPS["step_on"](opt, model)
+    saved = [copy.deepcopy(part.state_dict()) for part in parts]
+    assert len(saved[0]["state"]) == 2
+    wanted = []
+    for _ in range(2):  # from the same point
+        old = copy.deepcopy(model.state_dict())
+        LOOPS["step_on"](opt, model)
+        wanted.append(weights(model))
+        model.load_state_dict(old)
+        for part, one in zip(parts, saved, strict=True):
+            part.load_state_dict(one)
+    assert same(*wanted)
+    torch.optim.lr_scheduler.LambdaLR(opt, lambda _: 0.0)
+    assert [part.param_groups[0]["lr"] for part in parts] == [0, 0]
+    parts[1].add_param_group({"params": [model.last.weight], "lr": 0.0})
+    norms = []
+    for _ in range(2):
+        LOOPS["step_on"](opt, model)
+        norms.append(model.last.weight.grad.norm())
+    assert norms[0] == norms[1]  # not the sum
+    assert len(opt.state_dict()["param_groups"]) == 3
+
+
+def test_several_optimizers_have_a_schedule_of_the_momentum_that_all_have():
+    model = Net()
+    parts = several(SGD(model.parameters(), lr=0.1))
+    opt = SAM([AdamW(part.param_groups[0]["params"]) for part in parts], model, rho=0.1)
+    torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.1, total_steps=5)
+    assert {group["betas"][0] for group in opt.param_groups} == {0.95}
 
 
 def through_a_file(thing):

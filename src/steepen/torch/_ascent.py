@@ -67,7 +67,7 @@ class AscentOptimizer(Wrapper):
         number("ascent_fraction", ascent_fraction, fraction, above=0, below=1 + 1e-12)
         if max_norm is not None:
             number("max_norm", max_norm, "a positive number, or None", above=0)
-        if when is not None and not hasattr(when, "__contains__"):
+        if isinstance(when, str) or (when is not None and not hasattr(when, "__contains__")):
             raise TypeError(f"when: expected a container of steps, such as range(500, 1000); got {when!r}")
         super().__init__(base, model)
         self.ascent_fraction, self.when, self.max_norm = float(ascent_fraction), when, max_norm
@@ -136,7 +136,7 @@ class AscentOptimizer(Wrapper):
             (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
         losses = self._now.losses
         first = (losses[Phase.ASCENT] or losses[Phase.BATCH])[0]
-        self.step(scaler=scaler)
+        self.step() if scaler is None else self.step(scaler=scaler)  # Lightning's knows no scaler
         return first
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
@@ -189,6 +189,8 @@ class AscentOptimizer(Wrapper):
     @Optimizer.profile_hook_step
     def _take(self, loss: Any) -> None:
         """Take the step, with the hooks of torch's optimizers around it."""
+        if all(p.grad is None for p in self._params()):
+            self._fail("step(): the passes' gradients are gone; call zero_grad() after step(), not before")
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
@@ -230,19 +232,16 @@ class AscentOptimizer(Wrapper):
                 self._fail("record_loss: expected one loss per pass, got two; add them up to a single loss")
             now.losses[now.phase].append(loss.detach().clone())  # a graph may write over it in the next pass
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients; an error between the passes and their step, which still needs them."""
-        if self._now.phase is Phase.DUE and self._now.scaler is None:
-            self._fail("zero_grad() before step(): the passes' gradients would be lost; call step() first")
-        super().zero_grad(set_to_none)
-
     # -- one step ---------------------------------------------------------------------------------------
 
     def _run_passes(self, micro_batches: int, scaler: Any) -> Iterator[int]:
         """Yield the index of the batch for each pass of a step: for the ascent step, then over the batch."""
         if self._now.phase is not Phase.BETWEEN:
             if scaler is None and self._now.scaler is None:
-                raise RuntimeError("passes() before step(): call step() for the previous passes first")
+                raise RuntimeError(
+                    "passes() before step(): call step() for the previous passes first, or restore() to drop "
+                    "them. With Accelerate's accumulate(), pass all micro-batches of a step to passes()"
+                )
             self.restore()  # the scaler has skipped a step
         firsts = 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
         passes = {Phase.ASCENT: firsts, Phase.BATCH: micro_batches}
@@ -283,8 +282,8 @@ class AscentOptimizer(Wrapper):
         if grad is not None and (grad is not seen() or version != before) and bool(grad.any()):
             raise RuntimeError(
                 "step(closure): there are gradients from a backward() outside of the closure, which would be "
-                "dropped. Pass all micro-batches of a step to passes(); in Lightning add the callback "
-                "steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
+                "dropped. Pass all micro-batches of a step to passes(); in Lightning's automatic optimisation"
+                " add steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
                 "zero_grad() first"
             )
         losses: list[Any] = []

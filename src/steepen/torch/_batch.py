@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -35,13 +36,13 @@ def _opened(part: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     """Return the contents of a container, and a function that rebuilds it; no contents of anything else."""
     kind = cast(Any, type(part))
     if isinstance(part, Mapping):
-        given = cast(Mapping[Any, Any], part)
-        return list(given.values()), lambda inner: kind(dict(zip(given, inner, strict=True)))
+        new: Any = copy.copy(cast(Any, part))  # a defaultdict keeps its default
+        return list(new.values()), lambda inner: (new.update(zip(list(new), inner, strict=True)), new)[1]
     if isinstance(part, tuple | list):
         named = hasattr(kind, "_fields")
         return list(cast(list[Any], part)), lambda inner: kind(*inner) if named else kind(inner)
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        names = [field.name for field in dataclasses.fields(part)]
+        names = [field.name for field in dataclasses.fields(part) if field.init]
         inside = [getattr(part, name) for name in names]
         return inside, lambda inner: dataclasses.replace(part, **dict(zip(names, inner, strict=True)))
     return [], lambda _: part

@@ -109,7 +109,8 @@ class GapSAM(AscentOptimizer):
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
         """Take one step on a batch, as in `AscentOptimizer`; `loss_of` is used on validation data too."""
-        self._loss_of = loss_of
+        of_tuple: Any = lambda *parts: loss_of(parts)  # noqa: E731  # pyright: ignore
+        self._loss_of = of_tuple if len(batch) == 1 and isinstance(batch[0], tuple | list) else loss_of
         return super().step_on(loss_of, *batch, scaler=scaler)
 
     def record_validation_loss(self, loss: Any) -> None:
@@ -167,16 +168,17 @@ class GapSAM(AscentOptimizer):
         since = "yet" if self._read is None else f"since step {self._read}"
         self._warn(
             "stale",
-            f"validation: at step {self.k} no loss was recorded {since}; call record_validation_loss()",
+            f"validation: at step {self.k} no loss was recorded {since}; call record_validation_loss(), or "
+            "set opt.validation = None later",
             when=begun
-            and (self.recorded or self._read is None)
+            and (self.recorded or (self._read or 0) < self._first)
             and self.k - (self._read or 0) > _STALE * self.total_steps,
         )
         self._warn(
             "no gap",
             f"no gap in half of the run, so no ascent step: validation loss {n['validation']:.4g}, training "
-            f"loss {n['training']:.4g}; both must be means over examples (or set reduction='sum'), and those "
-            "of micro-batches divided by their number",
+            f"loss {n['training']:.4g}. The network does not overfit, or they differ in kind: both must be "
+            "means over examples (or set reduction='sum'), those of micro-batches divided by their number",
             when=half and gap <= 0 and not self.perturbed,
         )
         self._warn(

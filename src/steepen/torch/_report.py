@@ -21,11 +21,10 @@ class Report:
 
     Examples
     --------
-    >>> print(Report(steps=100, perturbed=50, gradients=103.1, length=0.25))
+    >>> print(Report(steps=100, perturbed=50, gradients=103.1))
     steps taken                      100
     with an ascent step               50
     cost in gradients              103.1
-    length of the ascent step       0.25
     """
 
     steps: int = _row("steps taken", 0)

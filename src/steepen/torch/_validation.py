@@ -47,9 +47,8 @@ def _loss(loss_of: Callable[..., Any], part: Any) -> Tensor:
 
 def _parts(data: Any) -> Iterator[Any]:
     """Yield the data in eight parts or more; a batch is a tensor, a dict, or a list with a tensor."""
-    one = isinstance(data, Tensor | Mapping)
-    if isinstance(data, tuple | list):
-        one = any(hasattr(part, "shape") for part in cast(list[Any], data))
+    inner = cast(list[Any], data) if isinstance(data, tuple | list) else []
+    one = isinstance(data, Tensor | Mapping) or any(hasattr(part, "shape") for part in inner)
     if not one and not isinstance(data, Iterable):
         raise TypeError(f"validation: expected a callable, a batch, or an iterable of batches; got {data!r}")
     batches = cast(Iterable[Any], [data] if one else data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import SimpleNamespace
@@ -34,23 +35,21 @@ class Wrapper(Optimizer):
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Catch the signature of other libraries, SAM(params, SGD, lr=0.1), with a helpful error."""
-        if args and cls.__module__.startswith("steepen."):  # a subclass may have a signature of its own
-            _optimizers(cls.__name__, args[0])
+        if cls.__module__.startswith("steepen."):  # a subclass may have a signature of its own
+            _optimizers(cls.__name__, args[0] if args else options.get("base"))
         return super().__new__(cls)
 
     def __init__(self, base: Base, model: nn.Module) -> None:
         parts = _optimizers(type(self).__name__, base)
         outside = _check([p for part in parts for group in part.param_groups for p in group["params"]], model)
         self.base: Optimizer = parts[0] if len(parts) == 1 else _Joined(parts)
+        super().__setstate__({"defaults": self.base.defaults})  # what torch's __init__ does, but for groups
         self.model = model
         self.k: int = 0  # steps taken
         self.perturbed: int = 0  # those of them with an ascent step
         self.gradients: float = 0.0  # passes over a batch, the ascent step's counted by their examples
         self._warned: set[str] = set()  # what has been warned of
-        groups, state = self.base.param_groups, self.base.state
-        super().__init__(groups, self.base.defaults)
-        self.param_groups, self.state = groups, state  # torch has made new ones for us
-        if any(group.get("maximize") for group in groups):
+        if any(group.get("maximize") for group in self.param_groups):
             raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
         self._device = self.device  # where our own tensors are
         text = f"model: {outside} of base's parameters are not in it; pass a Module with all networks trained"
@@ -59,6 +58,11 @@ class Wrapper(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
         self.base.add_param_group(param_group)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set it on the optimizer itself: Lightning's objects have our class, but none of our attributes."""
+        inner = vars(self).get("_optimizer", self)
+        object.__setattr__(inner if hasattr(inner, name) else self, name, value)
 
     @property
     def device(self) -> torch.device:
@@ -136,31 +140,26 @@ class Wrapper(Optimizer):
 class _Joined(Optimizer):
     """Several optimizers as one, such as Muon and AdamW: each steps its own parameters of a network.
 
-    The parts share their groups and their state with it, so a schedule or a checkpoint covers all.
+    Groups and state are those that the parts have at the time: a part may be changed, saved and loaded.
     """
 
-    def __init__(self, parts: Sequence[Optimizer]) -> None:
-        self.parts: Sequence[Optimizer] = ()
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        for part in parts:
-            self.state.update(part.state)
-        self.parts = parts
-        self._share()
+    param_groups: Any = property(lambda self: [g for part in self.parts for g in part.param_groups])
+    state: Any = property(lambda self: {p: s for part in self.parts for p, s in part.state.items()})
 
-    def _share(self) -> None:
-        groups = iter(self.param_groups)
-        for part in self.parts:
-            part.param_groups = [next(groups) for _ in part.param_groups]
-            part.state = self.state
+    def __init__(self, parts: Sequence[Optimizer]) -> None:
+        self.parts = parts
+        common = set[str].intersection(*(set(part.defaults) for part in parts))
+        super().__setstate__({"defaults": {name: parts[0].defaults[name] for name in common}})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        if self.parts and all(param_group is not one for part in self.parts for one in part.param_groups):
-            raise TypeError("add_param_group: several optimizers are wrapped; create them with all groups")
-        super().add_param_group(param_group)
+        raise TypeError("add_param_group: several optimizers are wrapped; add the group to one of them")
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._share()
+    def __setstate__(self, state: dict[str, Any]) -> None:  # by load_state_dict, which has checked it
+        groups = iter(state["param_groups"])
+        for part in self.parts:
+            own = [next(groups) for _ in part.param_groups]
+            states = {p: state["state"][p] for g in own for p in g["params"] if p in state["state"]}
+            part.__setstate__({"param_groups": own, "state": defaultdict(dict, states)})
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
         for part in self.parts:
@@ -185,8 +184,8 @@ def _check(params: list[Any], model: Any) -> int:
     """Check that parameters can be perturbed and model is a network; count parameters not in it."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
-    if not params:
-        raise ValueError("base: expected an optimizer with at least one parameter, got one without any")
+    if not 0 < (different := len(set(params))) == len(params):
+        raise ValueError(f"base: expected parameters, each once; got {len(params)}, {different} different")
     for p in params:
         if hasattr(p, "_fsdp_flattened"):  # hides that it is a shard: norms would be wrong
             raise TypeError("base: expected parameters of fully_shard, got FullyShardedDataParallel's")
@@ -194,7 +193,7 @@ def _check(params: list[Any], model: Any) -> int:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
     outside = len(set(params) - set(model.parameters()))
-    if outside == len(set(params)):
+    if outside == len(params):
         raise ValueError(
             "model: expected the network that base trains, got one with none of base's parameters; if "
             "a network is copied, sharded or moved, create base after that"
