@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,15 @@ def test_one_value_of_each_needs_no_trial():
     assert {one.strength for one in found.runs if one.optimizer == "sam"} == {0.07}
 
 
+def test_with_one_weight_decay_too_every_method_has_as_many_trials():
+    found = few(lr=(0.05, 0.1, 0.2), weight_decay=1e-3, methods=["sam", "cgd"])
+    tried = {name: [one for method, one in found.trials if method == name] for name in found.methods}
+    assert {name: len(own) for name, own in tried.items()} == {"base": 3, "sam": 3, "cgd": 3}
+    for own in tried.values():
+        assert {one.lr for one in own} == {0.05, 0.1, 0.2}
+    assert {one.strength for one in tried["sam"]} == set(METHODS["sam"].ladder)
+
+
 def test_data_sorted_by_class_are_held_out_at_random_with_their_targets():
     order = Y[:160].argsort()
     held = []
@@ -154,9 +164,19 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
     assert few(out=tmp_path / "few.jsonl", lr=0.2).choices["sam"].lr == 0.2  # beside those of another lr
 
 
+class When:
+    """Its attribute is hidden."""
+
+    def __init__(self, part):
+        self._part = part
+
+    def __call__(self, steps):
+        return range(round(self._part * steps), steps)
+
+
 def test_another_method_of_the_same_name_is_run(tmp_path):
     file, kept = tmp_path / "found.jsonl", {"lr": 0.1, "weight_decay": 1e-3, "seeds": 1}
-    for when in (range, last(0.25)):
+    for when in (range, last(0.25), When(0.1), When(0.6)):
         given = kept | {"methods": {"mine": Method("SAM", "ρ", (0.1,), when)}}
         assert few(out=file, **given).runs[1].losses == few(**given).runs[1].losses
 
@@ -167,8 +187,8 @@ OTHERS = {
     'it has loss ".*, not "CrossEntropyLoss': {"loss": torch.nn.CrossEntropyLoss(label_smoothing=0.3)},
     "it has .*network": {"make_model": lambda: torch.nn.Sequential(network(), torch.nn.Linear(2, 2))},
     r'data "160\+80:': {"train": TEST, "test": TRAIN},
-    r"first loss 0\.\d+, not 0\.\d+": {"make_model": lambda: network(torch.nn.GELU)},  # same weights
-    "it has first loss": {"augment": lambda x, _: 2 * x},
+    'it has network "': {"make_model": lambda: network(torch.nn.GELU)},  # same weights
+    'it has augment "None", not ".*lambda': {"augment": lambda x, _: 2 * x},
     r'base "SGD \(.*, not "Adam \(.* betas: \(0.8, 0.9\) ': {"base": adam},
 }
 
@@ -188,6 +208,65 @@ def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(tm
         few(out=file)
     with pytest.raises(ValueError, match="out: there is no folder"):
         few(out=tmp_path / "nowhere" / "found.jsonl")
+
+
+NOW = SimpleNamespace(other=False)  # read by functions; their fingerprints do not see it
+
+
+def sgd(params, lr, decay, **options):
+    return torch.optim.SGD(params, lr=lr, weight_decay=decay, **options)
+
+
+class Headed(torch.nn.Module):
+    """Its first loss does not depend on its activation: the head is 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    def forward(self, x):
+        return self.head((torch.tanh if NOW.other else torch.relu)(self.body(x)))
+
+
+def normed():
+    return torch.nn.Sequential(
+        torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2, momentum=0.5 if NOW.other else 0.1)
+    )
+
+
+def weighted(weight):
+    return lambda scores, y: F.cross_entropy(scores, y, weight=weight)
+
+
+FLAT, STEEP = torch.ones(2), torch.tensor([1.0, 5.0])
+CHANGED = {
+    "without weight decay": lambda: {"base": lambda p, lr, wd: sgd(p, lr, 0.0 if NOW.other else wd)},
+    "with its own lr": lambda: {"base": lambda p, lr, wd: sgd(p, 0.01 if NOW.other else lr, wd)},
+    "only the last layer": lambda: {"base": lambda p, lr, wd: sgd(list(p)[-2 * NOW.other :], lr, wd)},
+    "noise": lambda: {"augment": lambda x, g: x + 0.01 * NOW.other * torch.randn(x.shape, generator=g)},
+    "dropout": lambda: {
+        "make_model": lambda: torch.nn.Sequential(network(), torch.nn.Dropout(NOW.other / 9))
+    },
+    "momentum of BatchNorm": lambda: {"make_model": normed},
+    "activation": lambda: {"make_model": Headed},
+    "loss by a global": lambda: {
+        "loss": lambda s, y: F.cross_entropy(s, y, label_smoothing=0.01 * NOW.other)
+    },
+    "weights of a Module": lambda: {"loss": torch.nn.CrossEntropyLoss(weight=STEEP if NOW.other else FLAT)},
+    "weights in a closure": lambda: {"loss": weighted(STEEP if NOW.other else FLAT)},
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_file_is_refused_whose_task_differs_only_in_what_a_step_does(tmp_path, monkeypatch, what):
+    given = {"methods": [], "out": tmp_path / "found.jsonl"}
+    first = few(**given | CHANGED[what]())
+    assert few(**given | CHANGED[what]()).runs == first.runs
+    monkeypatch.setattr(NOW, "other", True)
+    with pytest.raises(ValueError, match=r"out: .* holds other results"):
+        few(**given | CHANGED[what]())
 
 
 def test_weights_that_do_not_follow_from_the_seed_are_refused():
@@ -243,19 +322,46 @@ REFUSED = {
     "base: expected it to return a torch optimizer, got 3": {"base": lambda *_: 3},
     "lr: expected positive numbers, got -1": {"lr": (0.1, -1)},
     "lr: expected values to choose from, as base is a callable": {"base": adam, "lr": None},
-    "weight_decay: expected 2 values, as many as for lr": {"weight_decay": (1, 2, 3)},
-    "ladder: expected 2 values, as many as for lr": {"methods": {"a": Method("SAM", "ρ", (1, 2, 3, 4))}},
+    "weight_decay: expected 2 values, as many as for lr; got 3": {"weight_decay": (1, 2, 3)},
+    "ladder of 'a': expected 2 values, as many as for lr; got 4": {
+        "methods": {"a": Method("SAM", "ρ", (1, 2, 3, 4))}
+    },
+    "ladder of 'sam': expected 4 values, as many as for lr; got 3; methods .* up to 3": {
+        "lr": (0.1, 0.2, 0.3, 0.4)
+    },
+    "weight_decay: expected 4 values, as many as for lr; got 3; methods .* up to 3": {
+        "lr": (0.1, 0.2, 0.3, 0.4),
+        "weight_decay": None,
+    },
+    "methods: expected a Method by a name other than 'base', got 'base'": {
+        "methods": {"base": METHODS["sam"]}
+    },
+    "methods: expected a Method .*, got 's': 'SAM'": {"methods": {"s": "SAM"}},
+    "methods: 's': .*'sam' is not known; did you mean 'SAM'": {"methods": {"s": Method("sam", "ρ")}},
+    "methods: 's': .* unexpected keyword argument 'lam'": {"methods": {"s": Method("SAM", "λ")}},
+    "methods: 's': .* argument 'foo'": {"methods": {"s": Method("SAM", "ρ", options={"foo": 1})}},
+    "methods: 's': when: GapSAM": {"methods": {"s": replace(METHODS["gap"], when=last(0.1))}, "budget": 5},
+    "methods: 'never': budget: it allows 8 steps, none of which": {
+        "methods": {"never": Method("SAM", "ρ", when=lambda n: range(10, 10000))}
+    },
+    "test: expected a finite loss at the initial weights, got nan": {"test": (math.nan * X, Y)},
+    "test: mat1 and mat2": {"test": (X[:, :3], Y)},
+    "test: Target 2 is out of bounds": {"test": (X, Y + 1)},
+    "train: expected pairs of examples and targets": {"train": torch.utils.data.TensorDataset(X, X, Y)},
+    "train: expected examples, got none": {"train": torch.utils.data.TensorDataset(X[:0], Y[:0])},
+    "loss: expected a function, got None": {"loss": None},
+    "augment: expected a function, got 3": {"augment": 3},
     "batch: expected at most the 144 examples to train on": {"batch": 1000},
     "budget: GapSAM needs 20 steps or more": {"methods": ["gap"], "budget": 2},
     "budget: it allows 0 steps, none of which": {"batch": 80, "methods": ["sam-late"]},
     "validation: ": {"validation": 1},
     "train: expected examples and targets, a dict, a dataset or a loader, got Tensor": {"train": X},
     "test: expected the targets under 'labels' in a dict, got x, y": {"test": {"x": X, "y": Y}},
-    "train: expected batches whose examples have one shape": {"train": LOADER(((X[:, :3], Y), TRAIN))},
-    "train: expected as many targets as examples, got 9 and 240": {"train": {"labels": Y[:9], "a": X}},
+    "train: expected examples of one shape": {"train": LOADER(((X[:, :3], Y), TRAIN))},
+    "train: expected as many targets as examples, got 9 and \\[240": {"train": {"labels": Y[:9], "a": X}},
     "make_model: expected a new network in each call, got the same": {"make_model": lambda m=NET: m},
     "make_model: expected a function that returns a new network, got Linear": {"make_model": NET},
-    "test: expected as many targets as examples, got 5 and 240": {"test": (X, Y[:5])},
+    "test: expected as many targets as examples, got 5 and \\[240": {"test": (X, Y[:5])},
     "make_model: expected it to return a torch Module": {"make_model": lambda: 3},
 }
 
@@ -265,6 +371,67 @@ def test_wrong_arguments_are_refused_before_any_training(monkeypatch, words):
     monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
     with pytest.raises((TypeError, ValueError), match=words):
         few(**{"lr": (0.1, 0.2)} | REFUSED[words])
+
+
+def built_on(part):
+    """Return what builds networks on one and the same part."""
+    return lambda: torch.nn.Sequential(part, torch.nn.Linear(4, 2))
+
+
+def test_networks_that_would_train_each_other_are_refused():
+    """Those with a part in common; one that is frozen and has no statistics stays as it is."""
+    part = torch.nn.Linear(4, 4)
+    before = part.weight.clone()
+    for shared in (part, torch.nn.BatchNorm1d(4).requires_grad_(False)):
+        with pytest.raises(ValueError, match="make_model: expected a new network in each call, got the same"):
+            few(make_model=built_on(shared))
+    tied = torch.ones(2, 4)
+
+    class Tied(torch.nn.Linear):
+        def __init__(self):
+            super().__init__(4, 2)
+            self.weight = torch.nn.Parameter(tied)
+
+    with pytest.raises(ValueError, match="got the same weights or buffers"):
+        few(make_model=Tied)
+    assert few(make_model=built_on(part.requires_grad_(False))).runs
+    assert torch.equal(part.weight, before)
+
+
+class Shifted(torch.nn.Module):
+    """Writes into its examples, or not."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.inner, self.write = network(), write
+
+    def forward(self, x):
+        return self.inner(x.sub_(0.5) if self.write else x - 0.5)
+
+
+def test_what_writes_into_its_examples_leaves_the_data_alone():
+    options = {
+        "make_model": lambda write: lambda: Shifted(write),
+        "augment": lambda write: lambda x, _: x.add_(1.0) if write else x + 1.0,
+        "loss": lambda write: lambda s, y: F.cross_entropy(s, y.neg_().add_(1) if write else 1 - y),
+    }
+    for name, option in options.items():
+        one, two = (few(methods=[], seeds=2, **{name: option(write)}) for write in (True, False))
+        assert [run.losses for run in one.runs] == [run.losses for run in two.runs]
+
+
+def test_numbers_of_numpy_a_device_of_torch_and_examples_with_a_graph_are_taken(tmp_path):
+    plain = few(lr=(0.125, 0.25))
+    for lr in (np.array([0.125, 0.25]), [np.float32(0.125), np.float32(0.25)]):
+        given = {
+            "lr": lr,
+            "device": torch.device("cpu"),
+            "out": tmp_path / "found.jsonl",
+            "batch": np.int64(16),
+        }
+        assert without_time(few(**given)) == without_time(plain)
+    graph = (2 * TRAIN[0].clone().requires_grad_() / 2, TRAIN[1])
+    assert without_time(few(train=graph, lr=(0.125, 0.25))) == without_time(plain)
 
 
 class Rows(torch.utils.data.Dataset):

@@ -44,7 +44,30 @@ def test_diverged_runs_are_told_and_in_no_mean(made):
     assert math.isnan(found.mean("sam", "accuracy").value)
     assert math.isnan(found.difference("sam", "accuracy").value)
     told = found.verdict().splitlines()
-    assert [one[-27:] for one in told] == [f", but {n} of 3 runs diverged." for n in (1, 3)]
+    for one, n, name in zip(told, (1, 3), ("cgd", "sam"), strict=True):
+        assert one.endswith(f", but {n} of 3 runs of {name} diverged.")
+
+
+def test_a_base_that_diverged_is_told_too(made):
+    runs = [made("sgd", s, 0.5, math.nan if s else 1.0) for s in range(3)]
+    runs += [made("cgd", s, 0.8, math.nan if s == 2 else 1.0) for s in range(3)]
+    found = Comparison({}, ["sgd", "cgd"], runs=runs)
+    assert [row[4] for row in found.rows()[1:]] == ["0 of 4, 2 of 3 diverged", "0 of 4, 1 of 3 diverged"]
+    assert found.verdict().endswith(", but 2 of 3 runs of sgd and 1 of 3 runs of cgd diverged.")
+
+
+def test_a_base_without_runs_leaves_nothing_to_compare_with(made):
+    found = Comparison({}, ["base", "sam"], runs=[made("sam", 0, 0.5)])
+    assert "every trial diverged" in str(found)
+    assert found.verdict() == "sam: every trial of base diverged, so there is nothing to compare with."
+
+
+def test_a_method_that_is_not_there_is_refused(made):
+    found = Comparison({}, ["base", "gap"], runs=[made("base", 0, 0.5)])
+    for ask in (found.mean, found.difference):
+        with pytest.raises(ValueError, match="method: 'gpa' is not known; did you mean 'gap'"):
+            ask("gpa", "loss")
+    assert found.of("gap") == []
 
 
 def test_a_record_is_plain_json_and_comes_back_as_it_was(made):

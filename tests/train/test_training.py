@@ -17,7 +17,7 @@ from benchmarks.training.rivals import RivalTask, rival
 
 from steepen.train import training
 from steepen.train.results import Choice
-from steepen.train.training import BASE, BASES, EVALUATIONS, Data, fit, judge, last, steps_of
+from steepen.train.training import BASE, BASES, EVALUATIONS, Data, Method, fit, judge, last, steps_of
 
 from ..pairs import WHOLE, pairs, sample
 
@@ -299,6 +299,21 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     assert expected is None or perturbed == list(expected)
 
 
+def test_ascent_steps_planned_for_after_the_run_cost_nothing():
+    never_ends = Method("SAM", "ρ", when=lambda steps: range(10, 10**9))
+    assert steps_of(never_ends, 27, 20) == 18  # 18 + 8, and the pass of step 0
+    with pytest.raises(ValueError, match="budget: it allows 9 steps, none of which has"):
+        steps_of(never_ends, 10, 20)
+
+
+def test_the_rule_has_the_share_that_its_method_says():
+    for share in (1.0, 0.25):
+        model = mlp(4, 3, seed=0)
+        base = BASES["sgd"].build(model.parameters(), 0.01, 0.0)
+        method = Method("GapSAM", ascent_fraction=share)
+        assert method.wrap(base, model, 0.0, 100, validation=None).ascent_fraction == share
+
+
 def test_the_rule_needs_twenty_steps():
     assert steps_of(METHODS["gap"], 20.5, 32) == 20
     with pytest.raises(ValueError, match="budget: GapSAM needs 20 steps or more, but this allows 19"):
@@ -367,3 +382,38 @@ def test_only_classes_have_an_accuracy():
         task = training.Task(lambda seed: None, lambda out, y: out.sum(), data, 2, lambda *_: None)
         accuracy, _ = judge(torch.nn.Identity(), data, task)
         assert accuracy == pytest.approx(expected, nan_ok=True)
+
+
+def judged(out, y, loss):
+    """Return the loss of a network that returns its examples."""
+    task = training.Task(lambda seed: None, loss, Data(out, y, out, y), 2, lambda *_: None)
+    return judge(torch.nn.Identity(), task.data, task)[1]
+
+
+def test_a_loss_that_ignores_targets_is_the_mean_over_the_others(monkeypatch):
+    """In whatever order they come; of numbers that are not classes all count."""
+    monkeypatch.setattr(training, "_CHUNK", 3)
+    scores = torch.randn(7, 4, 3, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(28).view(7, 4) % 3
+    y[3:6] = y[6, 1:] = -100
+    loss = lambda out, y: torch.nn.functional.cross_entropy(out.transpose(1, 2), y)  # noqa: E731
+    for rows in (torch.arange(7), torch.tensor([3, 0, 4, 1, 6, 5, 2])):
+        assert judged(scores[rows], y[rows], loss) == pytest.approx(loss(scores, y).item())
+    assert math.isnan(judged(scores[3:6], y[3:6], loss))  # none is known
+    out, numbers = torch.randn(7, 1), torch.arange(7) - 4
+    square = lambda out, y: (out.view(-1) - y).square().mean()  # noqa: E731
+    assert judged(out, numbers, square) == pytest.approx(square(out, numbers).item())
+
+
+def test_a_loss_is_judged_in_the_precision_of_the_outputs_and_in_float32_at_least():
+    seen = []
+
+    def loss(out, y):
+        seen.append(out.dtype)
+        return (out - y).abs().square().mean()
+
+    for dtype in (torch.float64, torch.complex64):
+        y = torch.ones(4, 1, dtype=dtype) * (1e4 if dtype is torch.float64 else 1j)
+        assert judged(y + 1e-5, y, loss) == pytest.approx(1e-10, rel=1e-3)
+    judged(torch.ones(4, 1, dtype=torch.bfloat16), torch.ones(4, 1), loss)
+    assert seen == [torch.float64, torch.complex64, torch.float32]

@@ -8,12 +8,14 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 import numpy as np
 
-_KEPT = np.ndarray | np.generic | bool | int | float | complex | str | tuple | list | partial
+_KEPT: tuple[Any, ...] = (
+    np.ndarray, np.generic, bool, int, float, complex, str, tuple, list, partial, FunctionType,
+)  # fmt: skip
 _OF_MODULES = ("_parameters", "_buffers", "_modules")  # what a network or a loss of torch computes with
 
 
@@ -59,10 +61,9 @@ def _described(value: Any, above: tuple[Any, ...]) -> str:
     if isinstance(value, partial):
         return inner([value.func, *value.args, *sorted(value.keywords.items())])
     if hasattr(value, "__dict__"):
-        own = {name: part for name, part in vars(value).items() if name[0] != "_" or name in _OF_MODULES}
-        return (
-            f"{type(value).__qualname__}({', '.join(f'{name}={inner(part)}' for name, part in own.items())})"
-        )
+        named = {name: part for name, part in vars(value).items() if name[0] != "_" or name in _OF_MODULES}
+        parts = [f"{name}={inner(part)}" for name, part in named.items()]
+        return f"{type(value).__qualname__}({', '.join(parts)})"
     return said(value)
 
 
@@ -102,6 +103,6 @@ def _values(function: Any) -> list[Any]:
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
             values.append(cell.cell_contents)
-    kept = [one for one in values if isinstance(one, _KEPT) or hasattr(one, "__code__") or _is_tensor(one)]
+    kept = [one for one in values if isinstance(one, _KEPT) or _is_tensor(one)]
     owner = getattr(function, "__self__", None)
     return kept if owner is None else [owner, *kept]

@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import math
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from .._tools import jobs
 from .._tools.check import number, one_of, whole
-from .._tools.fingerprint import fingerprint
+from .._tools.fingerprint import fingerprint, mark, said
 from .._tools.version import version
 from ..torch._batch import leaves, mapped
 from .results import Choice, Comparison, Run, best, square
-from .training import BASE, BASES, METHODS, Builder, Data, Method, Task, drawing, fit, steps_of, take
+from .training import BASE, BASES, METHODS, Builder, Data, Method, Task, drawing, fit, judge, steps_of, take
 
 _KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed", "kind")
 _TRIAL = 1000  # the seed of all trials; no run has it
+_STEP = 0.0123, 0.0321  # lr and weight decay of the step that tells tasks apart: values that no base has
 
 
 def compare(
-    make_model: Callable[[], Any],
-    loss: Callable[..., Any],
-    train: Any,
-    test: Any,
-    *,
+    make_model: Callable[[], Any], loss: Callable[..., Any], train: Any, test: Any, *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
     methods: Sequence[str] | Mapping[str, Method] = ("sam", "share16-late", "gap"),
-    budget: float = 10.0,
-    seeds: int = 3,
-    lr: float | Sequence[float] | None = None,
-    weight_decay: float | Sequence[float] | None = None,
-    batch: int = 128,
-    validation: float = 0.1,
-    augment: Callable[[Any, Any], Any] | None = None,
-    autocast: Any = None,
-    device: str = "cpu",
-    out: str | os.PathLike[str] | None = None,
-    progress: bool = False,
-) -> Comparison:
+    budget: float = 10.0, seeds: int = 3, lr: float | Sequence[float] | None = None,
+    weight_decay: float | Sequence[float] | None = None, batch: int = 128, validation: float = 0.1,
+    augment: Callable[[Any, Any], Any] | None = None, autocast: Any = None,
+    device: str | torch.device = "cpu", out: str | os.PathLike[str] | None = None, progress: bool = False,
+) -> Comparison:  # fmt: skip
     """Train a network with several methods, all with the same number of gradients and of trials.
 
     Print the result for a table and a verdict. Inside `joblib.parallel_config(n_jobs=2)` two run at a time.
@@ -64,8 +54,8 @@ def compare(
     budget : float
         The gradients of a run, in epochs; an ascent step counts in proportion to its examples.
     lr, weight_decay : number or k numbers
-        The values to choose from: k values of each give k² trials per method; one value, no trials. By
-        default three that suit "sgd" or "adamw"; for another base pass lr, and weight_decay if it has any.
+        The values to choose from: k of each make k² trials per method, one weight decay k, one of each none.
+        By default three that suit "sgd" or "adamw"; another base needs lr, and weight_decay if it has any.
     validation : float
         The part of the training data, drawn at random, held out for tuning, early stopping and GapSAM.
     augment : callable, optional
@@ -74,7 +64,7 @@ def compare(
         The precision of the passes, such as `torch.bfloat16`.
     out : path, optional
         A file for `steepen.load_results`, from which the same call resumes; an error if it is of another
-        network, loss, data, base or setting.
+        network, loss, data, base, augmentation or setting.
 
     Examples
     --------
@@ -92,6 +82,9 @@ def compare(
     whole("batch", batch, 1)
     number("validation", validation, "a part of the training data, above 0 and below 1", above=0, below=1)
     number("budget", budget, "a number of passes over the training data, 1 or more", least=1)
+    for name, given in (("loss", loss), ("augment", loss if augment is None else augment)):
+        if not callable(given):
+            raise TypeError(f"{name}: expected a function, got {given!r}")
     kinds, build = _kinds(methods), _builder(base)
     data = _read_data(train, test, device)
     held = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
@@ -99,14 +92,13 @@ def compare(
         raise ValueError(f"batch: expected at most the {held.start} examples to train on, got {batch}")
     task = Task(_maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held)
     grads = budget * held.start / batch
-    for kind in kinds.values():
-        steps_of(kind, grads, batch)  # refuses too few
     squares = _squares(base, kinds, lr, weight_decay)
-    settings: dict[str, Any] = _fingerprint(task) | {
-        "budget": budget, "batch": batch, "validation": validation, "device": device,
-        "autocast": None if autocast is None else str(autocast), "version": version(),
-        "torch": str(torch.__version__),
+    model, other = _networks(task)
+    settings: dict[str, Any] = _fingerprint(task, model) | {
+        "budget": budget, "batch": batch, "validation": validation, "device": str(device),
+        "autocast": str(autocast), "version": version(), "torch": str(torch.__version__),
     }  # fmt: skip
+    _try(task, other, kinds, squares, grads)
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
     found = Comparison(settings, list(kinds))
     runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress)
@@ -125,14 +117,13 @@ def compare(
 
 
 def _runs(
-    stage: str, task: Task, wanted: list[Any], *, kinds: Mapping[str, Method], grads: float, file: Any,
-    progress: bool,
-) -> Iterator[tuple[str, Choice, Run]]:  # fmt: skip
+    stage: str, task: Task, wanted: list[Any], *, kinds: Mapping[str, Method], grads: float, **options: Any
+) -> Iterator[tuple[str, Choice, Run]]:
     """Train with these methods, choices and seeds, or read the runs from the file."""
-    marks = {name: f"{zlib.crc32(fingerprint(kind).encode()):08x}" for name, kind in kinds.items()}
+    marks = {name: mark((kind, kind.when(steps_of(kind, grads, task.batch)))) for name, kind in kinds.items()}
     keys = [(stage, name, *choice, seed, marks[name]) for name, choice, seed in dict.fromkeys(wanted)]
     for done in jobs.run(
-        _fit, keys, file=file, strict=True, progress=progress,
+        _fit, keys, strict=True, **options,
         send=lambda key: (task, kinds[cast(str, key[1])], key, grads),
         title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
     ):  # fmt: skip
@@ -144,9 +135,12 @@ def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
     """Return the methods by name, the base first."""
     if isinstance(methods, str):
         raise TypeError(f"methods: expected a list of names, got {methods!r}")
-    if isinstance(methods, Mapping):
-        return {"base": BASE, **methods}
-    return {"base": BASE} | {name: METHODS[one_of("methods", name, METHODS)] for name in methods}
+    if not isinstance(methods, Mapping):
+        methods = {name: METHODS[one_of("methods", name, METHODS)] for name in methods}
+    for name, kind in methods.items():
+        if name == "base" or not isinstance(cast(Any, kind), Method):
+            raise TypeError(f"methods: expected a Method by a name other than 'base', got {name!r}: {kind!r}")
+    return {"base": BASE, **methods}
 
 
 def _squares(base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any) -> dict[str, list[Choice]]:
@@ -154,13 +148,13 @@ def _squares(base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any) -> dic
     own = BASES[base] if isinstance(base, str) else None
     if own is None and lr is None:
         raise ValueError("lr: expected values to choose from, as base is a callable; got None")
-    rates = _values("lr", own.lr if own and lr is None else lr)
-    k = len(rates)
+    lrs = _values("lr", own.lr if own and lr is None else lr)
+    k = len(lrs)
     if decay is None:
         decay = 0.0 if own is None else _some(own.decay, k)
-    decays = _values("weight_decay", decay, k, zero=True)
+    decays = _values("weight_decay", decay, k)
     tried = {name: _some(kind.ladder, k) if kind.symbol else 0.0 for name, kind in kinds.items()}
-    return {name: square(rates, decays, _values("ladder", one, k, zero=True)) for name, one in tried.items()}
+    return {name: square(lrs, decays, _values(f"ladder of {name!r}", one, k)) for name, one in tried.items()}
 
 
 def _some(values: Sequence[float], k: int) -> Sequence[float]:
@@ -168,17 +162,15 @@ def _some(values: Sequence[float], k: int) -> Sequence[float]:
     return values[2 - k : 2] if k < len(values) == 3 else values
 
 
-def _values(name: str, given: Any, count: int | None = None, *, zero: bool = False) -> tuple[float, ...]:
-    values: tuple[Any, ...] = tuple(cast(Any, given)) if isinstance(given, Sequence) else (given,)
-    if count is not None and len(values) == 1:
-        values *= count
-    if not values or (count is not None and len(values) != count):
-        raise ValueError(f"{name}: expected {count or 1} values, as many as for lr; got {given!r}")
+def _values(name: str, given: Any, k: int | None = None) -> tuple[float, ...]:
+    """Return the values of lr, or those of something else: one, or as many as the k of lr."""
+    values: tuple[Any, ...] = tuple(np.ravel(given).tolist())
+    if len(values) not in (1, k or len(values) or 1):
+        had = "methods and bases that are named have up to 3"
+        raise ValueError(f"{name}: expected {k or 1} values, as many as for lr; got {len(values)}; {had}")
+    low: Any = {"above": 0} if k is None else {"least": 0}
     for value in values:
-        if zero:
-            number(name, value, "numbers, 0 or more", least=0)
-        else:
-            number(name, value, "positive numbers", above=0)
+        number(name, value, "positive numbers" if k is None else "numbers, 0 or more", **low)
     return values
 
 
@@ -196,7 +188,7 @@ def _builder(base: str | Builder) -> Builder:
     return base
 
 
-def _read_data(train: Any, test: Any, device: str) -> Data:
+def _read_data(train: Any, test: Any, device: Any) -> Data:
     """Read both parts into tensors on the device, the training part in a random order."""
     try:
         torch.empty(0, device=device)
@@ -208,7 +200,7 @@ def _read_data(train: Any, test: Any, device: str) -> Data:
     return Data(take(x, order), y[order], x_test, y_test)  # what is held out must not be one class
 
 
-def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
+def _read(name: str, given: Any, device: Any) -> tuple[Any, Any]:
     """Return all examples and all targets."""
     batches: Any = [given]
     if not isinstance(given, Mapping) and not (type(given) in (tuple, list) and len(given) == 2):
@@ -216,18 +208,19 @@ def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
             kinds = "examples and targets, a dict, a dataset or a loader"
             raise TypeError(f"{name}: expected {kinds}, got {type(given).__name__}")
         loads = torch.utils.data.DataLoader
-        batches = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given))
+        batches = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given) or 1)
     generator = getattr(batches, "generator", None) or torch.Generator()
     state = generator.get_state()
     generator.manual_seed(0)
     pairs = [_pair(name, batch) for batch in batches]
     generator.set_state(state)
+    if not pairs:
+        raise ValueError(f"{name}: expected examples, got none")
     flat = [leaves(pair) for pair in pairs]
     try:
-        whole = iter([torch.cat(parts).to(device) for parts in zip(*flat, strict=True)])
+        whole = iter([torch.cat(parts).detach().to(device) for parts in zip(*flat, strict=True)])
     except (RuntimeError, ValueError) as error:
-        text = f"{name}: expected batches whose examples have one shape, such as padded texts; {error}"
-        raise ValueError(text) from error
+        raise ValueError(f"{name}: expected examples of one shape, such as padded texts; {error}") from error
     return mapped(lambda _: next(whole), pairs[0])
 
 
@@ -238,15 +231,16 @@ def _pair(name: str, batch: Any) -> tuple[Any, Any]:
         if "labels" not in rest:
             raise ValueError(f"{name}: expected the targets under 'labels' in a dict, got {', '.join(rest)}")
         batch = rest, rest.pop("labels")
+    if len(batch) != 2:
+        raise ValueError(f"{name}: expected pairs of examples and targets, got {len(batch)} parts")
     x, y = mapped(torch.as_tensor, tuple(batch))
     counts = [len(part) for part in leaves(x)]
     if not len(y) or set(counts) != {len(y)}:
-        came = f"{len(y)} and {', '.join(map(str, counts))}"
-        raise ValueError(f"{name}: expected as many targets as examples, got {came}")
+        raise ValueError(f"{name}: expected as many targets as examples, got {len(y)} and {counts}")
     return x, y
 
 
-def _maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
+def _maker(make_model: Callable[[], Any], device: Any) -> Callable[[int], Any]:
     """Return a function that builds the network with weights set by a seed."""
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
         came = type(make_model).__name__
@@ -262,43 +256,57 @@ def _maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     return make
 
 
-def _fingerprint(task: Task) -> dict[str, Any]:
-    """Check the network and the loss; return what tells tasks apart: first loss, data, base."""
-    model, again = task.make(0), task.make(0)
-    if model is again:
-        raise ValueError("make_model: expected a new network in each call, got the same one twice")
-    pairs = zip(model.parameters(), again.parameters(), strict=True)
-    if not all(torch.equal(one, other) for one, other in pairs):
+def _networks(task: Task) -> tuple[Any, Any]:
+    """Return two networks of the same weights; training one must leave the other."""
+    pair = task.make(0), task.make(0)
+    parts = ([*net.buffers(), *(p for p in net.parameters() if p.requires_grad)] for net in pair)
+    one, other = ({part.data_ptr() for part in its} - {0} for its in parts)  # 0 is that of what is empty
+    if one & other:
+        raise ValueError("make_model: expected a new network in each call, got the same weights or buffers")
+    if not all(map(torch.equal, *(net.parameters() for net in pair))):
         raise ValueError("make_model: expected the same weights for the same seed of torch, they differ")
-    shapes = [(name, *parameter.shape) for name, parameter in model.named_parameters()]
-    made = task.base(model.parameters(), 1e-3, 0.0)
+    return pair
+
+
+def _fingerprint(task: Task, model: Any) -> dict[str, Any]:
+    """Check network, base and loss, by one step; return what tells tasks apart."""
+    made = task.base(model.parameters(), *_STEP)
     if not isinstance(made, torch.optim.Optimizer):
         raise TypeError(f"base: expected it to return a torch optimizer, got {made!r}")
+    shapes = [(name, *parameter.shape) for name, parameter in model.named_parameters()]
     return {
         "loss": fingerprint(task.loss),
-        "first loss": float(f"{_first_loss(task, model):.3g}"),  # a GPU adds in any order
-        "network": f"{zlib.crc32(str(shapes).encode()):08x}",
-        "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
-        "base": " ".join(repr(made).split()),
+        "augment": fingerprint(task.augment),
+        "network": mark((shapes, said(model))),
+        "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{mark(task.data)}",
+        "base": [" ".join(repr(made).split()), fingerprint(task.base)],
+        "first losses": _first_losses(task, model, made),
     }
 
 
-def _checksum(data: Data) -> str:
-    total = 0
-    for one in leaves(data):
-        flat = one.cpu().contiguous().reshape(-1).view(torch.uint8)
-        total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode() + flat.numpy().tobytes(), total)
-    return f"{total:08x}"
-
-
-def _first_loss(task: Task, model: Any) -> float:
-    x, y = take(task.data.x, slice(task.batch)), task.data.y[: task.batch]
-    with torch.no_grad(), drawing(0, task.device):
-        if task.augment is not None:
-            x = task.augment(x, torch.Generator(task.device).manual_seed(0))
+def _first_losses(task: Task, model: Any, base: Any) -> str:
+    """Return the loss before and after a step as in training: all that a task does has a part in them."""
+    random = torch.Generator(task.device).manual_seed(0)
+    with drawing(0, task.device):
+        x, y = task.minibatch(torch.arange(task.batch, device=task.device), random)
         value = task.loss(task.forward(model, x), y)
-    if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        raise TypeError(f"loss: expected a tensor of one number, got {value!r}")
-    if not math.isfinite(float(value)):
-        raise ValueError(f"loss: expected a finite number at the initial weights, got {float(value)}")
-    return float(value)
+        if not (isinstance(value, torch.Tensor) and value.numel() == 1 and value.isfinite()):
+            raise ValueError(f"loss: expected a finite number at the initial weights, got {value!r}")
+        task.step(model, base, x, y)
+        after = task.loss(task.forward(model, x), y)
+    # a GPU adds in any order, and other CPUs in another one
+    digits = 5 if task.device.type == "cpu" and task.autocast is None else 3
+    return ", then ".join(f"{float(one.detach()):.{digits}g}" for one in (value, after))
+
+
+def _try(task: Task, model: Any, kinds: Mapping[str, Method], squares: Any, grads: float) -> None:
+    """Raise if the network does not take the test data, or a method not its options."""
+    where = "test"
+    try:
+        if not math.isfinite(loss := judge(model, task.data, task)[1]):
+            raise ValueError(f"expected a finite loss at the initial weights, got {loss}")
+        for name, kind in kinds.items():
+            where = f"methods: {name!r}"
+            task.optimizer(model, kind, squares[name][0], steps_of(kind, grads, task.batch), None)
+    except Exception as error:
+        raise ValueError(f"{where}: {error}") from error

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tools.aligned import aligned
+from .._tools.check import one_of
 
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
 _HEAD = (
@@ -29,12 +30,9 @@ class Choice(NamedTuple):
 
 
 def square(lr: Sequence[float], decay: Sequence[float], strengths: Sequence[float]) -> list[Choice]:
-    """Return k² trials from k values each, by a Latin square: each pair of any two values occurs once.
-
-    A method without a strength has all pairs of lr and weight decay.
-    """
-    levels = range(len(lr))
-    return [Choice(lr[i], decay[j], strengths[(i + j) % len(lr)]) for i in levels for j in levels]
+    """Return k² trials by a Latin square, each pair of two values once; k trials if there is one decay."""
+    pairs = [(i, j) for i in range(len(lr)) for j in range(len(decay))]
+    return [Choice(lr[i], decay[j], strengths[(i + j) % len(strengths)]) for i, j in pairs]
 
 
 def best(scores: Sequence[float]) -> int | None:
@@ -177,6 +175,7 @@ class Comparison:
 
     def of(self, method: str) -> list[Run]:
         """Return the runs of a method."""
+        one_of("method", method, self.methods)
         return [run for run in self.runs if run.optimizer == method]
 
     def mean(self, method: str, quantity: str) -> Mean:
@@ -201,9 +200,10 @@ class Comparison:
                 rows.append([name, *values, "every trial diverged", *[""] * 6])
                 continue
             longest = max(own, key=lambda run: run.gradients)
-            mean = partial(self.mean, name)
+            mean, lost = partial(self.mean, name), sum(run.diverged for run in own)
+            told = f", {lost} of {len(own)} diverged" if lost else ""
             rows.append([
-                name, *values, f"{longest.perturbed} of {longest.steps}",
+                name, *values, f"{longest.perturbed} of {longest.steps}{told}",
                 mean("accuracy").text(".2f", 100), mean("loss").text(".3f"),
                 mean("stopped_accuracy").text(".2f", 100), mean("stopped_loss").text(".3f"),
                 f"{longest.gradients:.0f}", f"{mean('seconds').value:.1f}",
@@ -216,6 +216,8 @@ class Comparison:
 
     def _sentence(self, name: str) -> str:
         """Return the verdict on one method."""
+        if not self.of(self.methods[0]):
+            return f"{name}: every trial of {self.methods[0]} diverged, so there is nothing to compare with."
         loss, accuracy = (self.difference(name, one) for one in ("loss", "accuracy"))
         words = dict.fromkeys(_WORDS, "undecided") if math.isnan(loss.error) else _WORDS
         small = 0 < abs(loss.value) < 0.01  # then two digits of it
@@ -232,9 +234,10 @@ class Comparison:
         seconds, base = (self.mean(one, "seconds").value for one in (name, self.methods[0]))
         if base > 0:
             parts.append(f"in {seconds / base:.2f} × the time")
-        diverged = sum(run.diverged for run in self.of(name))
-        if diverged:
-            parts.append(f"but {diverged} of {len(self.of(name))} runs diverged")
+        lost = {one: [run.diverged for run in self.of(one)] for one in (self.methods[0], name)}
+        told = [f"{sum(own)} of {len(own)} runs of {one}" for one, own in lost.items() if any(own)]
+        if told:
+            parts.append(f"but {' and '.join(told)} diverged")
         return f"{name}: {', '.join(parts)}."
 
     def __str__(self) -> str:

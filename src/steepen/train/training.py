@@ -15,6 +15,7 @@ import torch
 
 from .. import torch as ours
 from .._core import ascent
+from .._tools.check import one_of
 from ..torch._batch import mapped
 from ..torch._tensors import judging
 from .results import Choice, Run
@@ -38,7 +39,7 @@ class Method:
 
     `optimizer` is its name there, such as "SAM", and `options` are its other arguments. `symbol` names its
     strength, λ or ρ; `ladder` has the values to choose from, as many as lr has. `when` maps the number of
-    steps to those with an ascent step; `ascent_fraction` is 0 if the ascent step needs no pass.
+    steps to those with an ascent step (GapSAM finds its own); `ascent_fraction` is 0 if it needs no pass.
 
     Examples
     --------
@@ -63,10 +64,14 @@ class Method:
         """Wrap the base for a run of `steps` steps; return the base itself if there is no wrapper."""
         if not self.optimizer:
             return base
-        given = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
+        kind = getattr(ours, one_of("optimizer", self.optimizer, ours.__all__))
+        if self.by_gap and self.when is not range:
+            raise ValueError("when: GapSAM finds the steps with an ascent step itself, leave it out")
+        given: dict[str, Any] = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
         given |= {_NAMES[self.symbol]: strength} if self.symbol else {}
-        given |= {"ascent_fraction": self.ascent_fraction} if 0 < self.ascent_fraction < 1 else {}
-        return getattr(ours, self.optimizer)(base, model, **given | dict(self.options) | options)
+        shares = self.by_gap or 0 < self.ascent_fraction < 1
+        given |= {"ascent_fraction": self.ascent_fraction} if shares else {}
+        return kind(base, model, **given | dict(self.options) | options)
 
 
 BASE = Method()
@@ -85,14 +90,16 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
     fraction = method.ascent_fraction if method.optimizer else 0
     rows = min(max(2, round(fraction * batch)), batch) if fraction else 0  # of the ascent step's pass
 
+    def planned(steps: int) -> int:  # ascent steps; `when` may name steps beyond the run
+        return sum(map(method.when(steps).__contains__, range(steps)))
+
     def cost(steps: int) -> int:
-        perturbed = method.when(steps)
-        return steps * batch + rows * (len(perturbed) + (0 not in perturbed))
+        return steps * batch + rows * (planned(steps) + (0 not in method.when(steps)))
 
     steps = int(grads) if method.by_gap else bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
     if method.by_gap and steps < ascent.LEAST:
         raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, but this allows {steps}")
-    if method.optimizer and not method.when(steps):
+    if method.optimizer and not planned(steps):
         raise ValueError(f"budget: it allows {steps} steps, none of which has an ascent step")
     return steps
 
@@ -171,6 +178,19 @@ class Task:
         watched = self.data._replace(x_test=take(self.data.x, rows), y_test=self.data.y[rows])
         return every[~torch.isin(every, rows)], watched
 
+    def optimizer(self, model: Any, method: Method, choice: Choice, steps: int, watched: Data | None) -> Any:
+        """Return the optimizer of a run: the base, wrapped by the method."""
+        options: dict[str, Any] = {"dtype": self.autocast} if method.optimizer == "CGD" else {}
+        if method.by_gap:
+            options["validation"] = lambda: _judged(model, watched, self, dropout=True)[0]  # on the device
+        base = self.base(model.parameters(), choice.lr, choice.decay)
+        return method.wrap(base, model, choice.strength, steps, **options)
+
+    def minibatch(self, rows: Any, random: Any) -> tuple[Any, Any]:
+        """Return these examples, augmented, and their targets; copies."""
+        x = take(self.data.x, rows)
+        return x if self.augment is None else self.augment(x, random), self.data.y[rows]
+
     def step(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
         """Take one step on a batch."""
 
@@ -228,16 +248,9 @@ class _Curve:
 
 
 def fit(
-    task: Task,
-    name: str,
-    method: Method,
-    choice: Choice,
-    *,
-    seed: int,
-    grads: float,
-    evaluations: int = EVALUATIONS,
-    watch: Callable[[Any], None] | None = None,
-) -> Run:
+    task: Task, name: str, method: Method, choice: Choice, *, seed: int, grads: float,
+    evaluations: int = EVALUATIONS, watch: Callable[[Any], None] | None = None,
+) -> Run:  # fmt: skip
     """Train one network within a budget of gradients, evaluated evenly in gradients; `watch` is called after.
 
     Weights, minibatches, augmentation and dropout masks depend on the seed and the step alone. A run ends
@@ -247,12 +260,7 @@ def fit(
     rows, watched = task.apart()
     steps, most = steps_of(method, grads, batch), round(grads * batch)
     model = task.make(seed)
-    options: dict[str, Any] = {"dtype": task.autocast} if method.optimizer == "CGD" else {}
-    if method.by_gap:
-        # on the device: nobody waits for it
-        options["validation"] = lambda: _judged(model, watched, task, dropout=True)[0]
-    base = task.base(model.parameters(), choice.lr, choice.decay)
-    optimizer = method.wrap(base, model, choice.strength, steps, **options)
+    optimizer = task.optimizer(model, method, choice, steps, watched)
     random = torch.Generator(device).manual_seed(seed)
     taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
     curve = _Curve(task, model, watched, watch)
@@ -264,10 +272,7 @@ def fit(
             if watching and done >= task.given_back * steps:
                 watching, drawn = False, batches(torch.arange(len(data.y), device=device), batch, seed)
                 optimizer.validation = None
-            picked = next(drawn)
-            x = take(data.x, picked)
-            x = x if task.augment is None else task.augment(x, random)
-            task.step(model, optimizer, x, data.y[picked])
+            task.step(model, optimizer, *task.minibatch(next(drawn), random))
             taken += 1
             done = optimizer.gradients if method.by_gap else taken
             schedule.step()
@@ -291,22 +296,26 @@ def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
 
 def _judged(model: Any, data: Any, task: Task, dropout: bool = False) -> tuple[Any, Any, Any]:
     """Return the loss, the number of correct targets and the number of targets, on the device."""
-    examples, right, targets, loss = len(data.y_test), 0, 0, 0.0
+    losses, known, right, targets = list[Any](), list[Any](), 0, 0
     with judging(model, dropout=dropout):
-        for start in range(0, examples, _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            x, y = take(data.x_test, rows), data.y_test[rows]
+        for rows in _torch.arange(len(data.y_test), device=task.device).split(_CHUNK):
+            x, y = take(data.x_test, rows), data.y_test[rows]  # copies: the network may write into them
             out = task.forward(model, x)
-            out = out.float() if isinstance(out, torch.Tensor) else out
-            loss = loss + task.loss(out, y) * (len(y) / examples)
+            if isinstance(out, torch.Tensor) and out.is_floating_point():  # half precision is coarse
+                out = out.to(torch.promote_types(out.dtype, torch.float32))
+            losses.append(task.loss(out, y).reshape(()))
             scores = getattr(out, "logits", out)  # as Hugging Face has it
+            numbers = y.is_floating_point() or y.is_complex() or getattr(scores, "numel", int)() == y.numel()
+            some = torch.ones_like(y, dtype=torch.bool) if numbers else y >= 0  # negative classes are ignored
+            known.append(some.sum())
             shifted = isinstance(x, Mapping) and y.ndim > 1  # the next token is the loss's to find
-            axis = None if shifted or y.is_floating_point() else _class_axis(scores, y)
+            axis = None if shifted or numbers else _class_axis(scores, y)
             if axis is not None:
-                known = y >= 0  # targets to ignore are negative
-                right = right + ((scores.argmax(dim=axis) == y) & known).sum()
-                targets = targets + known.sum()
-    return loss, right, targets
+                right = right + ((scores.argmax(dim=axis) == y) & some).sum()
+                targets = targets + known[-1]
+    weights = torch.stack(known)
+    means = torch.where(weights > 0, torch.stack(losses), 0)  # that of none is NaN
+    return (means * (weights / weights.sum())).sum(), right, targets
 
 
 def _class_axis(scores: Any, y: Any) -> int | None:
