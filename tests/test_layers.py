@@ -15,7 +15,7 @@ LAYERS = (
     ("_solver", "train"),
     ("_call", "jax"),
     ("_sweep", "paper", "integrations"),
-    ("", "cli"),  # steepen itself, the public names; and the command
+    ("", "cli", "__main__"),  # steepen itself, the public names; and the command
 )
 """From the bottom to the top. Layers name files and folders directly below steepen."""
 

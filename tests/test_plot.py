@@ -184,8 +184,21 @@ GD = {"gd": run()}
     ("call", "message"),
     [
         (lambda: plot.convergence(GD, x_axis="time"), "x_axis: 'time' .*grads"),
-        (lambda: plot.convergence({}), "results: expected at least one"),
-        (lambda: plot.convergence({"gd": run(trace=False)}), "results: a run has no trace"),
+        (lambda: plot.convergence({}), "results: expected a dict of one or more runs, got a dict"),
+        (lambda: plot.convergence(GD["gd"]), "results: expected a dict .* got a Result"),
+        (lambda: plot.convergence([GD["gd"]]), "results: expected a dict of"),
+        (lambda: plot.overview(BRANIN, GD["gd"]), "results: expected a dict of"),
+        (lambda: plot.trajectories(BRANIN, [GD]), "results: expected a dict of"),
+        (lambda: plot.convergence({"gd": GD}), "results: expected runs made .* got a dict"),
+        (lambda: plot.convergence(GD, fmin=None), "fmin: expected a finite number, got None"),
+        (lambda: plot.overview(Quartic(), GD), "fun: expected a test function"),
+        (lambda: plot.trajectories(lambda x: x[..., 0], GD, heat=True),
+         "heat: expected a fun with its gradient"),
+        (lambda: plot.trajectories(BRANIN, GD, points=10.5), "points: expected a whole number, 2 or more"),
+        (lambda: plot.landscape(Quartic(), 1.0, (0.0, 1.0), points=0), "points: expected a whole number"),
+        (lambda: plot.landscape(Quartic(), 1.0, None), "interval: expected two finite numbers .* got None"),
+        (lambda: plot.landscape(Quartic(), 1.0, (0, 1, 2)), "interval: expected two finite numbers"),
+        (lambda: plot.convergence({"gd": run(trace=False)}), "results: expected runs made without trace"),
         (lambda: plot.trajectories(BRANIN, {"mine": run(trace=True)}), "results: 'mine'.*trace=\"x\""),
         (lambda: plot.trajectories(BRANIN, GD, [1, 2]), "bounds: expected two rows"),
         (lambda: plot.landscape(Quartic(), 1.0, (1.0, 1.0)), "interval: .*increasing"),
@@ -194,7 +207,7 @@ GD = {"gd": run()}
         (lambda: plot.save(None, "run.bmp"), r"path: .*\.png, \.svg, \.pdf; got 'run.bmp'"),
         (lambda: plot.save(None, "no/such/run.png"), "path: folder 'no/such' does not exist"),
     ],
-)
+)  # fmt: skip
 def test_wrong_input_is_named(call, message):
     with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
         call()

@@ -2,6 +2,7 @@
 
 import io
 import re
+import runpy
 import sys
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ def cli(capsys):
     ("words", "err"),
     [
         ("explore brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
+        ("explore branin --out .", "--out: expected a file, got the folder '.'"),
         ("explore branin --out page.txt", "--out: expected a file name ending in .html, got 'page.txt'"),
         ("explore branin --out nowhere/page.html", "--out: expected a file in an existing folder"),
         ("reproduce --only lemma", "--only: 'lemma' is not known; did you mean 'lemma1'?"),
@@ -46,12 +48,21 @@ def test_errors_are_one_line_and_name_the_option(cli, words, err):
 def test_help_and_version(cli):
     assert cli("--version") == (0, f"steepen {st.__version__}\n", "")
     text = cli("--help").out
+    assert cli("-h").out == text
+    assert "Usage: steepen sweep" in cli("sweep -h").out
     for name in ("explore", "sweep", "reproduce"):
         assert name in text
         assert "Exit codes" in cli(f"{name} --help").out
     nothing = cli()
     assert nothing.code == 2
     assert "Usage: steepen" in nothing.out
+
+
+def test_python_dash_m(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["steepen", "--version"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("steepen", run_name="__main__")
+    assert (left.value.code, capsys.readouterr().out) == (0, f"steepen {st.__version__}\n")
 
 
 class Terminal(io.StringIO):

@@ -1,5 +1,6 @@
 """`steepen sweep`."""
 
+import re
 from pathlib import Path
 
 import pandas
@@ -81,6 +82,27 @@ def test_maps_and_another_folder():
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("error", ["ValueError", "FileNotFoundError", "ImportError"])
+def test_an_error_in_a_function_of_yours_has_its_traceback(error):
+    Path("s.toml").write_text(GOOD.replace("mine:bowl", f"my_{error}:bowl"))
+    Path(f"my_{error}.py").write_text(MINE.replace("(x):", f"(x):\n    raise {error}('no')"))
+    with pytest.raises(RuntimeError, match=r"^s\.toml: no$") as caught:
+        main(["sweep", "s.toml"])
+    assert type(caught.value.__cause__).__name__ == error
+
+
+def test_the_file_on_the_page_of_the_command():
+    page = (Path(st.__file__).parents[2] / "docs" / "many.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    Path("s.toml").write_text(
+        text.replace("= 200", "= 3").replace("= 30", "= 2").replace(":loss", ":bowl"), "utf-8"
+    )
+    assert main(["sweep", "s.toml", "--quiet"]) == 0
+    assert {path.name for path in Path("out/s").glob("*.png")} == {
+        "map-branin-cgd-fd.png", "map-bowl-cgd-fd.png", "profiles.png"
+    }  # fmt: skip
+
+
 def test_a_batch_that_fails_is_told_in_a_line(capsys):
     Path("s.toml").write_text(GOOD.replace("mine:falling", "failing:lam"))
     Path("failing.py").write_text("def lam(k):\n    raise OSError('no λ')\n", "utf-8")
@@ -105,7 +127,8 @@ def test_a_map_for_every_value_of_another_setting():
         ('"booth"', '"both"', "fun: 'both' is not known; did you mean"),
         ("mine:bowl", "mine:bowls", "fun: 'mine:bowls' could not be imported: module 'mine' has no"),
         ("start = 0.001", "start = 0", "step: Geometric sequence cannot include zero"),
-        ("grads", "grad", "budget: Budget.__init__() got an unexpected keyword argument 'grad'"),
+        ("grads", "grad", "budget: Budget.__init__() got an unexpected keyword argument 'grad'; the keys are "
+         "grads, evals, iters, seconds"),
         ("mine:falling", "often", "lam: expected a number, a schedule"),
         ('["gd", "cgd-fd"]', '["gd"]', "lam: method 'gd' has no such setting"),
         ("points =", "jobs = 2\npoints =", "jobs: expected none in the file; the command has --jobs"),

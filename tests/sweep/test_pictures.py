@@ -1,5 +1,7 @@
 """Pictures of sweeps: what they show is what the table holds."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,34 @@ def test_what_the_theorem_proves_safe_is_nowhere_hatched(table):
     assert not axes.collections[0].get_array().mask[safe].any()
 
 
+def test_a_map_has_the_rows_whose_settings_are_numbers():
+    given = {"method": "cgd", "step": [0.01, 0.02], "budget": st.Budget(grads=9)}
+    numbers = st.sweep(BOOTH, 3, lam=[0.1, 0.2], **given)
+    mixed = st.sweep(BOOTH, 3, lam=[st.L(0.1, 0.2), 0.1, None, 0.2], **given)
+    one, other = (st.plot.settings_map(t).axes[0].collections[0].get_array() for t in (numbers, mixed))
+    assert one.shape == (2, 2)
+    assert one.tolist() == other.tolist()
+
+
+def test_a_map_of_negative_lam_has_no_line_of_the_theorem_and_labels_that_can_be_read():
+    table = st.sweep(BOOTH, 3, method="cgd", lam=[-0.02, -0.01], step=[0.01, 0.02], budget=st.Budget(grads=9))
+    figure = st.plot.settings_map(table, fmin=0.0, L=18.0)
+    assert [line.get_label() for line in figure.axes[0].lines if line.get_linestyle() == "--"] == []
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()]
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_a_run_that_fails_at_its_start_is_not_solved():
+    def half(x):
+        return np.where(x[..., 0] > 0, ((x - 0.3) ** 2).sum(axis=-1), np.inf)
+
+    starts, budget = [[1.0, 1.0], [-1.0, 1.0], [-2.0, 2.0]], st.Budget(grads=20)
+    given = {"method": "gd", "step": 0.4, "jac": lambda x: 2 * (x - 0.3), "at": [0, 20], "budget": budget}
+    table = st.sweep(half, starts, **given)
+    assert st.plot.profiles(table, fmin={"half": 0.0}).axes[0].lines[0].get_ydata().tolist() == [0, 1 / 3]
+
+
 def test_profiles_count_runs():
     given = {"method": ["gd", "cgd-auto"], "step": [1e-4, 0.01], "at": [5, 20, 40]}
     table = st.sweep(["booth", "branin"], 20, **given, budget=st.Budget(grads=40))
@@ -67,13 +97,13 @@ def test_profiles_count_runs():
         (lambda t: st.plot.settings_map(t[9:]), "table: expected a full grid"),
         (lambda t: st.plot.settings_map(t.assign(switch=["After(2)", "Never()", "Never()"] * (len(t) // 3))),
          "table: expected one switch, got After(2), Never(); select one"),
-        (lambda t: st.plot.settings_map(t.assign(step=t.step.where(t.index > 0))),
-         "table: expected a number in every step"),
+        (lambda t: st.plot.settings_map(t[t.lam == LAM[0]]), "table: expected two or more numbers in lam"),
+        (lambda t: st.plot.profiles(t.assign(f_5=t.f), fmin={"booth": None}), "fmin: expected a value"),
         (lambda t: st.plot.profiles(t), "table: expected columns f_5"),
         (lambda t: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
     ],
 )  # fmt: skip
 def test_wrong_tables_are_refused(table, draw, words):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises((TypeError, ValueError)) as caught:
         draw(table)
     assert str(caught.value).startswith(words)

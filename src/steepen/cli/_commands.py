@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..paper import Report
 
 EXIT_CODES = (
-    "Exit codes: 0, success; 1, a claim that did not come out as expected, or an interrupt; "
-    "2, invalid usage or input, or something missing."
+    "Exit codes: 0, success; 1, a claim that did not come out as expected, an interrupt, or an error in a "
+    "function of yours; 2, invalid usage or input, or something missing."
 )
 COLOURS = {"agrees": "green", "DIFFERS": "red", "does not hold": "yellow", "AGREES?": "red"}
 
@@ -26,6 +26,7 @@ Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the docume
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Reproduce the CGD paper, explore its landscapes, and run sweeps.",
     epilog=EXIT_CODES,
 )
@@ -64,6 +65,8 @@ def explore(
     _need_paper("explore", "install steepen from a clone with `pip install -e .`")
     from ..paper import explorer
 
+    if out.is_dir():
+        raise ValueError(f"--out: expected a file, got the folder {str(out)!r}")
     if out.suffix.lower() != ".html":
         raise ValueError(f"--out: expected a file name ending in .html, got {str(out)!r}")
     try:

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from operator import attrgetter
 from pathlib import Path
+from traceback import walk_tb
 from typing import Annotated, Any, cast
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from .._sweep.sweep import named, sweep
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..budget import Budget
-from ..plot._sweeps import SETTINGS, cells
+from ..plot._sweeps import SETTINGS, cells, mapped
 
 
 def command(
@@ -46,8 +47,10 @@ def command(
         given = read(file)
         make_folder("--out", folder)
         table = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{file}: {error}") from error
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+        modules = {frame.f_globals["__name__"].partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
+        theirs = modules - {"steepen", "joblib", "numpy", "pandas", *sys.stdlib_module_names}
+        raise (RuntimeError if theirs else ValueError)(f"{file}: {error}") from error  # the first is traced
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
     write_whole(folder / "settings.csv", lambda part: part.write(found.to_csv(index=False).encode()))
@@ -66,10 +69,11 @@ def read(path: Path) -> dict[str, Any]:
             raise ValueError(f"{name}: expected none in the file; the command has --jobs, --out and --quiet")
     for name in (*AXES, "budget"):
         if isinstance(given.get(name), dict):
+            keys = Budget.__annotations__ if name == "budget" else ("start", "stop", "num")
             try:
                 given[name] = Budget(**given[name]) if name == "budget" else np.geomspace(**given[name])
             except (TypeError, ValueError) as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{name}: {error}; the keys are {', '.join(keys)}") from error
     return given
 
 
@@ -103,8 +107,8 @@ def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:
     """Save the plots that the table allows: maps of λ and α, and profiles."""
     fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
     for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
-        pair = [part[axis] for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
-        if len(pair) < 2 or any(values.nunique() < 2 or values.isna().any() for values in pair):
+        part = mapped(part)
+        if any(axis not in part or part[axis].nunique() < 2 for axis in ("lam", "step")):
             continue
         others = [one for one in SETTINGS if one not in ("lam", "step") and one in part]
         for setting, cell in part.groupby(others, dropna=False, observed=True, sort=False):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core.result import Result
 from .._core.trace import Trace
-from .._tools.check import number, one_of, rectangle
+from .._tools.check import floats, number, one_of, rectangle, whole
 from .._tools.optional import load
 from ._canvas import COLOURS, blank, canvas_of, finish
 
@@ -54,6 +54,7 @@ def convergence(
     True
     """
     column, label_x = _AXES[one_of("x_axis", x_axis, _AXES)]
+    number("fmin", fmin, "a finite number")
     canvas = canvas_of(ax)
     for label, trace, style in _styled(results):
         if trace.length is None:
@@ -99,14 +100,16 @@ def landscape(
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['f', 'f + 0.2‖∇f‖²']
     """
-    low, high = interval
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"interval: expected two finite numbers in increasing order, got {interval!r}")
+    expected = "two finite numbers in increasing order"
+    ends = floats("interval", interval, expected)
+    if ends.shape != (2,) or ends[0] >= ends[1]:
+        raise ValueError(f"interval: expected {expected}, got {interval!r}")
     number("lam", lam, "a finite number")
+    whole("points", points, 2)
     gradient = getattr(fun, "grad", None) if jac is None else jac
     if not callable(gradient):
         raise TypeError("jac: expected a callable, since fun has no attribute grad")
-    x = np.linspace(low, high, points)
+    x = np.linspace(float(ends[0]), float(ends[1]), points)
     f = np.asarray(fun(x[:, None]), dtype=float)
     g = np.asarray(gradient(x[:, None]), dtype=float)
     if f.shape != (points,) or g.shape != (points, 1):
@@ -193,7 +196,9 @@ def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
     >>> len(overview(f, {"gd": res}).axes)
     2
     """
-    traces = [_trace(run) for run in results.values()]
+    if not hasattr(fun, "title"):
+        raise TypeError(f"fun: expected a test function, with n, fmin and title; got {fun!r}")
+    traces = [trace for _, trace, _ in _styled(results)]
     few = all(trace.length is None or len(trace.length) <= 5 for trace in traces)
     flat = fun.n == 2 and few and all(trace.x is not None for trace in traces)
     figure = blank(10 if flat else 6)
@@ -207,16 +212,16 @@ def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
 
 
 def _trace(run: Run) -> Trace:
-    trace = run.trace if isinstance(run, Result) else run
-    if trace is None:
-        raise ValueError("results: a run has no trace; run it without trace=False")
+    trace: Any = run.trace if isinstance(run, Result) else run
+    if not isinstance(trace, Trace):
+        raise TypeError(f"results: expected runs made without trace=False, got a {type(run).__name__}")
     return trace
 
 
 def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, Any]]]:
     """Yield the runs with their line styles: one colour per method, another dash for each further run."""
-    if not results:
-        raise ValueError("results: expected at least one run, got none")
+    if isinstance(results, Result) or not isinstance(results, Mapping) or not results:
+        raise ValueError(f"results: expected a dict of one or more runs, got a {type(results).__name__}")
     seen: dict[str, int] = {}
     for label, run in results.items():
         name = run.method if isinstance(run, Result) else label
@@ -268,6 +273,9 @@ def _box(fun: Any, paths: list[Floats]) -> Floats:
 
 
 def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None:
+    whole("points", points, 2)
+    if heat and not hasattr(fun, "grad"):
+        raise TypeError(f"heat: expected a fun with its gradient, fun.grad; got {fun!r}")
     x, y = np.linspace(box[:, 0], box[:, 1], points).T
     grid: Floats = np.empty((points, points, 2))
     grid[..., 0], grid[..., 1] = x, y[:, None]

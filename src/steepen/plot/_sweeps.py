@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.check import number
+from .._tools.check import is_number, number
 from .._tools.optional import load
 from ..theory import safe_step
 from ._canvas import COLOURS, canvas_of, finish, tidy
@@ -30,8 +30,8 @@ def settings_map(
 ) -> Figure:
     """Plot the median final f over the starts for every pair of λ and α of one function and one method.
 
-    Pairs for which at least half of the runs diverge (overflow, or end above their start) are hatched. The
-    ring is the best pair.
+    Rows whose λ or α is no number, but a schedule, are left out. Pairs for which at least half of the runs
+    diverge (overflow, or end above their start) are hatched. The ring is the best pair.
 
     Parameters
     ----------
@@ -54,11 +54,10 @@ def settings_map(
     ['diverges', 'safe by Theorem 1, below', 'best']
     """
     _one_of_each(table, ("function", "method"))
+    table = mapped(table)
     for name in ("lam", "step"):
-        if name not in table or table[name].dtype.kind != "f" or table[name].nunique() < 2:
-            raise ValueError(f"table: expected at least two values of {name}; run the sweep with more")
-        if table[name].isna().any():
-            raise ValueError(f"table: expected a number in every {name}, got none in some; select those with")
+        if name not in table or table[name].nunique() < 2:
+            raise ValueError(f"table: expected two or more numbers in {name}; run the sweep with more")
     _one_of_each(table, tuple(name for name in SETTINGS[3:] if name in table and table[name].notna().any()))
     grid = cells(table)
     canvas = canvas_of(ax)
@@ -87,6 +86,7 @@ def settings_map(
     canvas.figure.colorbar(mesh, ax=canvas, label="median of f" if fmin is None else "median of f − f*")
     if L is not None:
         number("L", L, "a positive number", above=0)
+    if L is not None and x[-1] > 0:  # the theorem is for λ >= 0
         low, high = max(float(x[0]), 0.0), float(x[-1])
         ends = np.geomspace(low, high, 200) if low > 0 else np.linspace(low, high, 200)
         top = 2 * np.asarray(safe_step(L, ends))
@@ -97,9 +97,9 @@ def settings_map(
         for edge in ({"mec": "white", "mew": 3.5}, {"mec": "black", "mew": 1.4, "label": "best"}):
             rings = canvas.plot(grid.lam[best], grid.step[best], **ring, **edge)  # seen on dark and on light
         handles += rings
-    for values, set_scale in ((lam, canvas.set_xscale), (step, canvas.set_yscale)):
-        if values[0] > 0:
-            set_scale("log")
+    canvas.set(xscale="log" if lam[0] > 0 else "linear", yscale="log")
+    if lam[0] <= 0:
+        canvas.locator_params("x", nbins=5)  # more labels such as −0.0225 would overlap
     canvas.set(xlabel="λ", ylabel="α", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     canvas.set_title(f"{table.method.iloc[0]} on {table.function.iloc[0]}", fontsize="medium")
     tidy(canvas, grid=False)
@@ -134,7 +134,7 @@ def profiles(
     if not looks:
         raise ValueError("table: expected columns f_5, f_10, …; run the sweep with at=[5, 10, 20]")
     lowest = table.groupby("function", observed=True).best.min() if fmin is None else fmin
-    missing = [name for name in table.function.unique() if name not in lowest]
+    missing = [name for name in table.function.unique() if not is_number(lowest.get(name))]
     if missing:
         raise ValueError(f"fmin: expected a value for every function; {missing[0]!r} has none")
     star = np.array([lowest[name] for name in table.function], dtype=float)
@@ -145,13 +145,21 @@ def profiles(
     for i, method in enumerate(table.method.unique()):
         mine = chosen & (table.method == method).to_numpy()
         part, low = table[mine], star[mine]
-        near = accuracy * np.maximum(part.f0.to_numpy() - low, 0.0)
+        near = np.where(np.isfinite(part.f0), accuracy * np.maximum(part.f0 - low, 0.0), -np.inf)
         shares = [(part[f"f_{look}"].to_numpy() - low <= near).mean() for look in looks]
         style: dict[str, Any] = {"color": COLOURS.get(method, "0.2"), "ls": ("-", "--", ":", "-.")[i % 4]}
         canvas.plot(looks, shares, marker="o", ms=4, lw=1.8, label=method, **style)
     canvas.set(xlabel="gradient evaluations", ylabel=f"share of runs within {accuracy:g}", ylim=(-0.02, 1.02))
     finish(canvas)
     return canvas.figure
+
+
+def mapped(table: Frame) -> Frame:
+    """Return the rows whose λ and α are numbers."""
+    for name in table.columns.intersection(["lam", "step"]):
+        values = load("pandas", "a map", extra="sweep").to_numeric(table[name].astype(str), errors="coerce")
+        table = table.assign(**{name: values})[values.notna()]
+    return table
 
 
 def cells(table: Frame) -> Frame:

@@ -44,7 +44,7 @@ class JobFile:
         self, path: str | os.PathLike[str], fields: Sequence[str], about: Mapping[str, Any] | None = None
     ):
         self.path, self._fields = Path(path), tuple(fields)
-        self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})}, default=pack)
+        self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})}, default=_plain)
         self._found: dict[Key, Record] = {}
         self._at = self.damaged = 0  # the number of bytes read, and of damaged lines
         self._reading = threading.Lock()  # joblib fetches jobs in threads of its own
@@ -72,7 +72,7 @@ class JobFile:
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
         """Append the record of a job atomically. Numeric arrays are packed: see `unpack`."""
         record = dict(zip(self._fields, key, strict=True)) | dict(value)
-        self._append(sealed(json.dumps(record, default=pack)))
+        self._append(sealed(json.dumps(record, default=_plain)))
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
@@ -129,6 +129,11 @@ class JobFile:
             except OSError:
                 file.truncate(size)
                 raise
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON does not know as what it knows: a number of NumPy as a number, an array packed."""
+    return cast(Any, value).item() if isinstance(value, np.generic) else pack(value)
 
 
 def pack(column: NDArray[Any]) -> tuple[str, str]:
