@@ -62,6 +62,9 @@ REFUSED = [
       for bad in (-1, 2.5, "3")),
     ({"lam": st.L(0.1, 0.2), "method": "cgd", "budget": st.Budget(seconds=1.0)}, ValueError,
      "L(0.1, 0.2)", "give T or a budget"),
+    *(({name: bad, "method": "cgd"}, TypeError, f"{name}: expected a number, a schedule", repr(bad))
+      for name, bad in (("lam", st.L), ("lam", schedules.Auto), ("step", steps.Armijo), ("step", steps.Fixed),
+                        ("lam", schedules.Signed))),
     # names
     *(({"method": name}, ValueError, f"method: {name!r} is not known; did you mean {near!r}?")
       for name, near in (("CGD_FD", "cgd-fd"), ("bgfs", "bfgs"))),

@@ -20,8 +20,7 @@ def test_a_ramp_against_its_formula(a, b, total):
     expected = np.linspace(a, b, total)
     np.testing.assert_allclose([even(k) for k in range(total)], expected, atol=1e-14 * (abs(a) + abs(b)))
     assert even(0) == a
-    if total > 1:
-        assert even(total + 5) == even(total - 1)  # the end value ever after
+    assert even(total) == even(total + 5) == pytest.approx(b, abs=1e-14 * (abs(a) + abs(b)))  # ever after
 
 
 @pytest.mark.parametrize(
@@ -103,6 +102,19 @@ def test_auto_is_nothing_where_f_is_a_plane():
     trace = traced(fun=lambda x: x[0] - 2 * x[1], jac=lambda x: np.array([1.0, -2.0]), hvp=lambda x, v: 0 * v)
     assert (trace.lam[:-1] == 0).all()
     assert not trace.guarded.any()
+
+
+def test_one_rule_of_the_curvature_inside_another():
+    """On x² − y² from (1, 2), gᵀHg = −24 and ‖Hg‖² = 80."""
+    given_ = {"fun": lambda x: x[0] ** 2 - x[1] ** 2, "jac": lambda x: np.array([2 * x[0], -2 * x[1]])}
+    given_ |= {"x0": [1.0, 2.0], "hvp": lambda x, v: np.array([2.0, -2.0]) * v, "step": 0.1}
+    auto = schedules.Auto()
+    for lam, first in (
+        (auto, 0.075), (schedules.Signed(auto), -0.075), (schedules.Perturbed(auto), 0.075),
+        (schedules.Perturbed(schedules.Signed(0.1)), -0.1),
+        (schedules.Signed(schedules.Perturbed(0.15)), -0.075),
+    ):  # fmt: skip
+        assert traced(lam=lam, **given_).lam[0] == pytest.approx(first)
 
 
 def pit(x):

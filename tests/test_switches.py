@@ -82,6 +82,15 @@ def test_each_row_of_a_batch_has_its_own_switch(switch):
         assert batch.guarded[:, b].tolist() == alone.guarded.tolist()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [lambda: switches.After(1) | 3, lambda: switches.AnyOf((switches.After,))],
+)
+def test_what_is_no_switch_is_refused_at_once(make):
+    with pytest.raises(TypeError, match="parts: expected switches such as After"):
+        make()
+
+
 def test_a_switch_of_ones_own():
     class Below(switches.Switch):
         def off(self, k, guarded, before, after, first):

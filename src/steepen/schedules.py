@@ -100,7 +100,7 @@ class L(Schedule):
     def __call__(self, k: int, /) -> float:
         if self.T is None:
             raise ValueError("T: not set; pass T, or let minimize set it from the budget")
-        share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
+        share = 1.0 * k / max(self.T - 1, 1)  # a traced k is a short whole number
         share = min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
         return _number(k, self.start + (self.end - self.start) * share)
 
@@ -149,7 +149,7 @@ class _Following(ByCurvature, Schedule):
     lam: ScheduleLike
 
     def __post_init__(self) -> None:
-        if not isinstance(self.lam, Schedule):
+        if isinstance(self.lam, type) or not isinstance(self.lam, Schedule):
             rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
             object.__setattr__(self, "lam", as_schedule(self.lam, "lam", rows))
 
@@ -158,6 +158,9 @@ class _Following(ByCurvature, Schedule):
 
     def __call__(self, k: int, /) -> Scalar:
         return cast(Schedule, self.lam)(k)
+
+    def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        return self.lam.at(lam, along, square, scale) if isinstance(self.lam, ByCurvature) else lam
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ class Signed(_Following):
     """
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        signed = namespace(along).copysign(lam, along)
+        signed = namespace(along).copysign(super().at(lam, along, square, scale), along)
         return float(signed) if isinstance(along, float) else signed
 
 
@@ -200,6 +203,7 @@ class Perturbed(_Following):
         number("factor", self.factor, "a number, 0 or more and less than 1", least=0, below=1)
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        lam = super().at(lam, along, square, scale)
         vanishing = abs(along + scale * lam * square) <= _NEAR * abs(along)
         other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))
         return lam * other
@@ -239,9 +243,9 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     >>> as_schedule(0.4, "lam")
     Constant(value=0.4)
     """
-    if callable(value) and not isinstance(value, Schedule):
+    if callable(value) and not isinstance(value, Schedule | type):
         return Custom(value)
-    if not isinstance(value, Schedule):
+    if isinstance(value, type) or not isinstance(value, Schedule):
         value = Constant(floats(name, value, "a number, a schedule, a callable of k, or one value per row"))
     shape = _shape(value)
     if shape and rows is None:

@@ -133,6 +133,10 @@ class AnyOf(Switch):
 
     parts: tuple[Switch, ...]
 
+    def __post_init__(self) -> None:
+        if wrong := [part for part in list[object](self.parts) if not isinstance(part, Switch)]:
+            raise TypeError(f"parts: expected switches such as After(10), got {wrong[0]!r}")
+
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         result: Mask = False
         for part in self.parts:

@@ -83,7 +83,7 @@ FAULTS: tuple[Fault, ...] = (
         ("known = (schedule.start, schedule.end)", "known = (schedule.start,)",
          "a step that would become negative is refused at once")),
     *within("schedules.py",
-        ("share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0", "share = 1.0 * k / self.T",
+        ("share = 1.0 * k / max(self.T - 1, 1)", "share = 1.0 * k / self.T",
          "L(a, b) has b as its last value"),
         ("return replace(self, lam=cast(Schedule, self.lam).fit(total))", "return self",
          "a ramp inside a schedule is fitted to the run"),

@@ -132,8 +132,9 @@ def test_quadratic_with_a_linear_part(dtype):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda f: functions["sphere"].at(0), "positive dimension"),
-        (lambda f: functions["sphere"].at(2.5), "integer"),
+        (lambda f: functions["sphere"].at(0), "n: expected a whole number, 1 or more, got 0"),
+        (lambda f: functions["sphere"].at(2.0), "n: expected a whole number, 1 or more, got 2.0"),
+        (lambda f: functions["sphere"].at(True), "n: expected a whole number, 1 or more, got True"),
         (lambda f: FUNCTIONS["powell"].at(6), "multiple of 4, got 6"),
         (lambda f: functions["rosenbrock"].at(1), "n >= 2, got 1"),
         (lambda f: f.at(3), "only for n = 2, got n = 3"),
@@ -141,6 +142,8 @@ def test_quadratic_with_a_linear_part(dtype):
         (lambda f: f.hvp(np.zeros(2), np.zeros(3)), "V: "),
         (lambda f: f(["a", "b"]), "expected numbers"),
         (lambda f: f.hvp(np.zeros(2, complex), np.zeros(2)), r"X: .* real points"),
+        (lambda f: quadratic("Q"), "Q: expected a matrix of numbers, got 'Q'"),
+        (lambda f: quadratic(np.eye(2), [None, 1.0]), "b: expected a vector of numbers, got"),
         (lambda f: quadratic([1.0, 2.0]), r"Q: expected a square matrix, got shape \(2,\)"),
         (lambda f: quadratic([[1.0, 2.0], [0.0, 1.0]]), "Q: expected a symmetric"),
         (lambda f: quadratic([[1.0, 2.0], [2.0, 1.0]]), "Q: expected a positive definite matrix, .* -1"),

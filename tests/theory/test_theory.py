@@ -113,6 +113,21 @@ def test_unconverged_curvature_says_so_and_bounds_its_error():
     assert np.abs(t - found.value).min() <= found.error
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-165, 1e154, 1e200])
+def test_a_curvature_whose_square_is_no_number(scale):
+    H = random_symmetric(np.random.default_rng(0), 12)
+    found = theory.largest_curvature(lambda x, v: scale * (H @ v), np.zeros(12))
+    assert found.converged
+    assert found.value / scale == pytest.approx(np.linalg.eigvalsh(H)[-1], rel=1e-9)
+
+
+def test_an_infinite_error_is_not_converged():
+    turned = lambda x, v: 1.5e308 * (2 * np.stack([-v[1::2], v[::2]], axis=1).ravel())  # noqa: E731
+    found = theory.largest_curvature(turned, np.zeros(12))
+    assert found.error == np.inf
+    assert not found.converged
+
+
 def test_smoothness_takes_the_magnitude_over_all_rows():
     points = np.array([[1.0, 2.0], [-4.0, 0.5], [3.0, 3.0]])
     found = theory.smoothness(lambda x, v: x * v, points)  # f = Σ x³/6: H = diag(x)
@@ -191,6 +206,13 @@ def test_artificial_points_drop_roots_that_are_stationary_for_f():
     assert theory.artificial_points(*cubic, 0.0, (-3, 2)).size == 0
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1.0, 1e12])
+def test_artificial_points_are_as_exact_in_any_unit_of_x(unit):
+    df, d2f = lambda x: np.cos(x / unit) / unit, lambda x: -np.sin(x / unit) / unit**2
+    found = theory.artificial_points(df, d2f, unit**2, (0, 3 * unit)) / unit
+    assert found == pytest.approx(np.pi / 6 * np.array([1, 5]), rel=1e-13)
+
+
 @pytest.mark.parametrize(
     ("expected", "spectra"),
     [
@@ -264,6 +286,7 @@ EYE, X = product(np.eye(2)), np.zeros(2)
         (lambda: theory.largest_curvature(lambda x, v: v[:1], X), "hvp"),
         (lambda: theory.largest_curvature(lambda x, v: v * np.nan, X), "hvp.*finite"),
         (lambda: theory.smoothness(EYE, X), "points: expected shape"),
+        (lambda: theory.largest_curvature(EYE, X, seed=-1), "seed: expected a whole number, 0 or more"),
         (lambda: classify([1.0], [1.0], [0.1, 0.2]), "lam: expected a finite number"),
         (lambda: theory.classify([1.0], lambda x: [1.0, 2.0], lambda x, v: v, 0.1), "grad"),
         (lambda: theory.artificial_points(np.cos, np.sin, 0.1, (1.0, 1.0)), "interval: expected"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.check import whole
 from ._numerics import Array, points
 
 Formula = Callable[[Array, bool], Any]
@@ -71,14 +71,12 @@ class Function:
 
     def at(self, n: int) -> Function:
         """Return the function in dimension n."""
-        n = index(n)
+        whole("n", n, 1)
         if n == self.n:
             return self
         if self._resize is None:
             raise ValueError(f"n: {self.name} is defined only for n = {self.n}, got n = {n}")
-        if n < 1:
-            raise ValueError(f"n: expected a positive dimension for {self.name}, got {n}")
-        return self._resize(n)
+        return self._resize(int(n))
 
     def __call__(self, X: ArrayLike) -> Any:
         """Return the values at X of shape (..., n): shape (...), a scalar for one point."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.check import floats
 from ._function import Function
 from ._numerics import Array, spread, total
 
@@ -29,15 +30,13 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
     >>> f.minima.tolist(), f.fmin
     ([[1.0, 1.0]], -3.0)
     """
-    matrix: Array = np.array(Q, dtype=float)
+    matrix = floats("Q", Q, "a matrix of numbers")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"Q: expected a square matrix, got shape {matrix.shape}")
     n = len(matrix)
-    linear: Array = np.zeros(n) if b is None else np.array(b, dtype=float)
+    linear = np.zeros(n) if b is None else floats("b", b, "a vector of numbers")
     if linear.shape != (n,):
         raise ValueError(f"b: expected shape ({n},) to match Q, got {linear.shape}")
-    if not (np.isfinite(matrix).all() and np.isfinite(linear).all()):
-        raise ValueError("Q, b: expected finite numbers, got NaN or infinity")
     if np.abs(matrix - matrix.T).max() > 1e-12 * np.abs(matrix).max():
         raise ValueError("Q: expected a symmetric matrix, got an asymmetric one")
     matrix = (matrix + matrix.T) / 2

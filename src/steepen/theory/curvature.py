@@ -100,6 +100,7 @@ def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, see
     n = point.size
     number("tol", tol, "a number between 0 and 1", above=0, below=1)
     whole("max_hvp", max_hvp, 1)
+    whole("seed", seed, 0)
     # The second number keeps the start apart from data drawn with the same seed: were it, say, a
     # row of A, all of Lanczos on AᵀA would stay in the row space and never see the null space.
     start = np.random.default_rng([seed, 1_618_033_988]).standard_normal(n)
@@ -108,6 +109,8 @@ def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, see
         return vector("hvp(x, v)", hvp(point, v), n)
 
     def norm(v: Array) -> float:
-        return float(np.linalg.norm(v))
+        unit = float(np.abs(v).max())  # squares of v/unit neither overflow nor vanish
+        return unit * float(np.linalg.norm(v / unit)) if unit else 0.0
 
-    return Curvature(*lanczos(product, start, which=which, tol=tol, most=max_hvp, norm=norm, eps=_EPS))
+    found = Curvature(*lanczos(product, start, which=which, tol=tol, most=max_hvp, norm=norm, eps=_EPS))
+    return found._replace(converged=found.converged and found.error < np.inf)

@@ -89,9 +89,8 @@ def artificial_points(
     if (on_grid[1:] & on_grid[:-1]).any():
         raise ValueError("d2f: 1 + 2*lam*d2f is zero on a whole interval, where every point is artificial")
     crossings = np.flatnonzero(sign[:-1] * sign[1:] < 0)
-    between = [
-        cast(float, brentq(factor_at, float(grid[i]), float(grid[i + 1]), xtol=1e-14)) for i in crossings
-    ]
+    sides = np.stack([grid[crossings], grid[crossings + 1]], axis=-1).tolist()
+    between = [cast(float, brentq(factor_at, a, b, xtol=1e-12 * (b - a))) for a, b in sides]
     roots = np.sort(np.concatenate([grid[on_grid], between]))
     steepest = np.abs(vector("df(x)", df(grid), samples)).max()
     slope = np.abs(finite("df(x)", df(roots)))
