@@ -44,6 +44,17 @@ def test_scikit_learn():
 def test_lmfit():
     made = run("lmfit")
     assert {name: round(p.value, 1) for name, p in made["out"].params.items()} == {"a": 3.0, "k": 1.2}
+    lmfit, auto = made["lmfit"], made["steepen"].integrations.scipy.cgd_auto
+    model, x = lmfit.models.LinearModel(), np.arange(5.0)
+    data, params = 3 * x + 1, model.make_params(slope=1.0, intercept=0.0)
+    for fit in (
+        lambda: model.fit(data, params, x=x, method=auto),
+        lambda: lmfit.minimize(made["residual"], made["params"], auto, (made["t"], made["data"])),
+    ):  # which would both run Nelder-Mead
+        with pytest.raises(TypeError, match="method: expected a name, got a steepen method"):
+            fit()
+    line = lmfit.Minimizer(lambda p: model.eval(p, x=x) - data, params).scalar_minimize(method=auto)
+    np.testing.assert_allclose([line.params["slope"], line.params["intercept"]], [3, 1], atol=1e-5)
 
 
 def test_optimagic():

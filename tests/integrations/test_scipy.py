@@ -362,6 +362,24 @@ def test_what_else_scipy_takes_for_a_hessian():
     assert by("newton", hess="2-point").success
     with pytest.raises(TypeError, match="hess: method 'gd' takes no HessianUpdateStrategy"):
         by("gd", hess=so.SR1())
+    with pytest.raises(TypeError, match="hess: expected a callable, got '4-point'"):
+        by("newton", hess="4-point")
+
+
+def test_none_among_the_options_is_the_default():
+    names = ("ftol", "xtol", "gtol", "gtol_rel", "maxls", "maxcor", "eps", "trace", "return_all", "workers")
+    plain = by(AUTO, options={"maxiter": None})
+    none = by(AUTO, options=dict.fromkeys(("maxiter", *names)))
+    np.testing.assert_array_equal(none.x, plain.x)
+    assert counts(none) == counts(plain)
+    with pytest.raises(TypeError, match="unknown option 'maxit'"):
+        by(AUTO, options={"maxit": None})
+
+
+def test_who_compares_names_is_told_that_it_is_none():
+    assert AUTO.lower() == "_custom"  # for shgo, which looks it up
+    with pytest.raises(TypeError, match="method: expected a name, got a steepen method; pass it to"):
+        AUTO.lower().startswith("leasts")
 
 
 @pytest.mark.slow  # half a minute

@@ -138,7 +138,7 @@ def test_vmap_and_a_start_that_is_no_number():
 def test_what_is_refused():
     with pytest.raises(TypeError, match="callback: expected one of rtol, atol, method, step, lam"):
         Minimiser(callback=print)
-    with pytest.raises(ValueError, match="options: expected autodiff_mode to be one of bwd, fwd"):
+    with pytest.raises(ValueError, match="options: autodiff_mode: 'reverse' is not known; there are bwd"):
         optx.minimise(scalar, Minimiser(), START, 1.0, {"autodiff_mode": "reverse"})
     with pytest.raises(
         ValueError, match=r"options: lower and upper need .*adjoint=steepen.integrations.optimistix.Adjoint"
@@ -146,6 +146,12 @@ def test_what_is_refused():
         optx.minimise(scalar, Minimiser(), START, 1.0, {"upper": 0.5})
     with pytest.raises(ValueError, match="method: 'newtn' is not known"):
         optx.minimise(scalar, Minimiser(method="newtn"), START, 1.0)
+    with pytest.raises(ValueError, match="options: 'lowr' is not known; did you mean 'lower'"):
+        optx.minimise(scalar, Minimiser(), START, 1.0, {"lowr": 0})
+    for name, side in (("lower", np.zeros(3)), ("upper", {"a": np.zeros(3), "b": 1.0})):
+        y0 = np.zeros(2) if name == "lower" else START
+        with pytest.raises(ValueError, match="options: expected lower and upper to be numbers or like y0"):
+            optx.minimise(lambda y, _: 0.0, Minimiser(), y0, 1.0, {name: side}, adjoint=Adjoint())
 
 
 def test_with_bounds_the_derivative_is_that_of_steepens_own_call():

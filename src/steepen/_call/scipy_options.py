@@ -31,21 +31,19 @@ def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> d
     for name in left:
         if name not in known:
             raise TypeError(f"options: unknown option {name!r}; {meant(name, known)}")
+    left = {name: value for name, value in left.items() if value is not None or name in LIMITS}
     explicit: dict[str, Any] = {
         name: value for name, value in given.items() if name != "options" and value is not DEFAULTS[name]
     }
     left.pop("disp", None)
     found, intervals = _budget(left, n), _intervals(left)
-    for option, name in SYNONYMS.items():
-        value = left.pop(option, None)
-        if value is not None:
-            found[name] = value
+    found |= {name: left.pop(option) for option, name in SYNONYMS.items() if option in left}
     if "maxls" in left:
         whole("maxls", left["maxls"], 1)
         found["step"] = replace(cast(Any, step_of(None, direction_of(method))), trials=left.pop("maxls"))
     if left.pop("return_all", False):
         found["trace"] = "x"
-    if left.get("gtol") is not None:
+    if "gtol" in left:
         for one in (left, explicit):
             one.pop("tol", None)
     for one, other in ((left, found), (left, explicit), (found, explicit)):

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
+from .._tools.check import one_of
 from .._tools.optional import load
 
 load("optimistix", "steepen.integrations.optimistix", extra="optimistix")
@@ -118,6 +119,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
     ) -> _State:
         """Return the initial state of a run from y."""
+        for name in options:
+            one_of("options", name, ("autodiff_mode", "lower", "upper"))
         if not _OURS.get() and any(options.get(side) is not None for side in ("lower", "upper")):
             raise ValueError(
                 "options: lower and upper need adjoint=steepen.integrations.optimistix.Adjoint(), since the "
@@ -159,9 +162,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
         x, shape = vector_of(y, batch=False)
-        mode = options.get("autodiff_mode", "bwd")
-        if mode not in MODES:
-            raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
+        mode = one_of("options: autodiff_mode", options.get("autodiff_mode", "bwd"), MODES)
         bounds = _bounds(options, shape)
         static, numbers = filled(x.shape, shape.dtype, self.method, **{"budget": UNLIMITED} | self.given)
         program = Program(lambda x, args: fn(shape.point(x), args), shape, static)
@@ -216,7 +217,10 @@ class Adjoint(optx.AbstractAdjoint):
 def _bounds(options: dict[str, Any], shape: Shape) -> tuple[Any, Any] | None:
     sides = {"lb": options.get("lower"), "ub": options.get("upper")}
     given = {name: side for name, side in sides.items() if side is not None}
-    return sides_of(Bounds(**given), shape) if given else None
+    try:
+        return sides_of(Bounds(**given), shape) if given else None
+    except ValueError as error:
+        raise ValueError(f"options: expected lower and upper to be numbers or like y0; {error}") from error
 
 
 def _still(tree: Any) -> Any:

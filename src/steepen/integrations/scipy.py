@@ -12,8 +12,16 @@ from scipy.optimize import HessianUpdateStrategy, OptimizeResult  # pyright: ign
 from .._call.minimize import minimize
 from .._core.result import Result
 from .._core.state import State
+from .._evaluation.evaluator import FD_LIMIT
 
 __all__ = ["Method", "bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
+
+
+class _Custom(str):
+    """A name to look up; lmfit, which compares its beginning, would run Nelder-Mead."""
+
+    def startswith(self, *_: object) -> bool:
+        raise TypeError("method: expected a name, got a steepen method; pass it to Minimizer.scalar_minimize")
 
 
 class Method:
@@ -51,7 +59,7 @@ class Method:
 
     def lower(self) -> str:
         """Return SciPy's name for custom methods, which `scipy.optimize.shgo` needs."""
-        return "_custom"
+        return _Custom("_custom")
 
     def __call__(
         self, fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, jac: Any = None,
@@ -70,7 +78,7 @@ class Method:
                 f"hess: method {self.name!r} takes no HessianUpdateStrategy, got {hess!r}; "
                 "steepen.integrations.scipy.bfgs and dfp update a Hessian of their own"
             )
-        if isinstance(hess, str):  # SciPy's names for differences: H·v then comes from the gradient
+        if str(hess) in FD_LIMIT:  # SciPy's names for differences: H·v then comes from the gradient
             hess = None
         result = minimize(
             fun, x0, args, self.name, jac=jac, hess=hess, hessp=hessp, bounds=bounds,

@@ -59,6 +59,8 @@ def test_bad_input(model):
     for message, wrong in (
         ("covariance: expected", lambda: GradientPenalty(model, torch.zeros(2, 3))),
         ("covariance: expected", lambda: GradientPenalty(model, -1.0)),
+        ("covariance: expected", lambda: GradientPenalty(model, torch.tensor([[1.0, 2.0], [2.0, 1.0]]))),
+        ("covariance: expected", lambda: GradientPenalty(model, torch.tensor([[1.0, 0.5], [0.0, 1.0]]))),
         ("does not fit points with 2 features", lambda: GradientPenalty(model, torch.ones(3))(X)),
         ("model: expected one output, got 2", lambda: GradientPenalty(two, 1.0)),
     ):
@@ -97,3 +99,15 @@ def test_without_it_the_top_of_a_peak_costs_nothing_and_has_a_gradient():
     assert penalty.item() < 1e-12
     assert torch.isfinite(torch.autograd.grad(penalty.sum(), top)[0]).all()
     assert GradientPenalty(Bowl(), 0.1, curvature=True)(top.detach()).item() > 0.2
+
+
+def test_a_slope_across_the_only_deviation_costs_nothing():
+    """The variance there is 0, or by rounding a little less."""
+    X, along = (
+        torch.zeros(1, 1, 2, dtype=D),
+        torch.rand(50, 2, dtype=D, generator=torch.Generator().manual_seed(1)),
+    )
+    for v in along:
+        plane = SimpleNamespace(num_outputs=1)
+        plane.posterior = lambda X, v=v: SimpleNamespace(mean=(X @ torch.stack([v[1], -v[0]]))[..., None])
+        assert GradientPenalty(plane, torch.outer(v, v))(X).item() < 1e-7

@@ -50,8 +50,11 @@ class GradientPenalty(Module):
         sigma = torch.as_tensor(covariance, dtype=torch.float64).detach()
         if sigma.ndim > 2 or (sigma.ndim == 2 and sigma.shape[0] != sigma.shape[1]):
             raise ValueError(f"covariance: expected a number, shape (d,) or (d, d); got {tuple(sigma.shape)}")
-        if not bool(sigma.isfinite().all()) or (sigma.ndim < 2 and bool((sigma < 0).any())):
-            raise ValueError(f"covariance: expected finite values, 0 or more; got {covariance!r}")
+        matrix = sigma if sigma.ndim == 2 else sigma.reshape(-1).diag()
+        near = 1e-6 * matrix.abs().max() * (sigma.ndim == 2)
+        even = bool((matrix - matrix.mT).abs().max() <= near)  # not if one is not finite
+        if not even or bool(torch.linalg.eigvalsh(matrix).min() < -near):
+            raise ValueError(f"covariance: expected variances or a covariance matrix, got {covariance!r}")
         if getattr(model, "num_outputs", 1) != 1:
             raise ValueError(f"model: expected one output, got {model.num_outputs}")
         self.model, self.covariance, self.curvature = model, sigma, curvature
@@ -72,5 +75,5 @@ class GradientPenalty(Module):
                 rows = [torch.autograd.grad(total, x, create_graph=True)[0] for total in sums]
                 spread = torch.stack(rows, dim=-2) @ sigma
                 variance = variance + (spread * spread.mT).sum(dim=(-1, -2)) / 2
-            penalty = (variance + TINY).sqrt().max(dim=-1).values
+            penalty = (variance.clamp(min=0) + TINY).sqrt().max(dim=-1).values
         return penalty if X.requires_grad else penalty.detach()
