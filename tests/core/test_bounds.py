@@ -12,7 +12,8 @@ from scipy.optimize import Bounds
 
 import steepen as st
 from steepen import Status, schedules
-from steepen._core.space import limits_of, rounded
+from steepen._core.backends import backend_for
+from steepen._core.space import limits_of, rounded, space_of
 
 from ..calls import same
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
@@ -376,3 +377,42 @@ def test_xtol_goes_by_how_far_x_has_really_moved():
     given = {"jac": lambda x: np.array([10.0]), "method": "gd", "step": 0.5, "gtol": 0.0, "xtol": 1e-6}
     res = st.minimize(lambda x: 10 * float(x[0]), [0.5], bounds=[(0.5 - 1e-9, None)], **given)
     assert (res.status, res.nit) == (Status.XTOL, 1)
+
+
+def in_a_box(n, condition, seed):
+    """Return f and ∇f of a convex quadratic, its Hessian, and a box with a point in it."""
+    random = np.random.default_rng([n, seed])
+    turned, _ = np.linalg.qr(random.standard_normal((n, n)))
+    H = turned * np.geomspace(1, condition, n) @ turned.T
+    b = random.standard_normal(n) * np.sqrt(condition)
+    low, high = -random.uniform(0.05, 1, n), random.uniform(0.05, 1, n)
+    return lambda x: 0.5 * x @ H @ x - b @ x, lambda x: H @ x - b, H, low, high, random.uniform(low, high)
+
+
+def test_a_step_goes_to_the_minimum_of_the_model_in_the_box():
+    """By SciPy's solver for bounded linear least squares; its active sets may cycle, then it is a descent."""
+    exact = []
+    for n, seed in itertools.product((2, 3, 5, 8), range(25)):
+        _, grad, H, low, high, x = in_a_box(n, 100, seed)
+        G, g, root = np.linalg.inv(H), grad(x), np.linalg.cholesky(H).T
+        box = space_of(Bounds(low, high), x, backend_for(x))
+        p = box.downhill(lambda v, G=G: G @ v, lambda G=G: np.diag(G), x, g)
+        assert inside(x + p, low - 1e-12, high + 1e-12)
+        assert g @ p < 0
+        least = scipy.optimize.lsq_linear(root, np.linalg.solve(root.T, -g), (low - x, high - x), tol=1e-14)
+        exact.append(np.allclose(p, least.x, atol=1e-5))
+    assert np.mean(exact) >= 0.95
+
+
+def test_cgd_auto_in_a_box_where_f_is_quadratic():
+    """The second box took 31 evaluations where variables that a step had put to a bound stayed there."""
+    ours, theirs = [], []
+    for n, condition, seed in itertools.product((2, 5, 10), (10, 1e3, 1e5), range(4)):
+        fun, grad, _, low, high, x = in_a_box(n, condition, seed)
+        given = {"jac": grad, "bounds": Bounds(low, high)}
+        res, peer = st.minimize(fun, x, **given), scipy.optimize.minimize(fun, x, method="L-BFGS-B", **given)
+        assert res.success
+        assert res.fun <= peer.fun + 1e-7 * abs(peer.fun)
+        ours.append(res.nfev)
+        theirs.append(peer.nfev)
+    assert sum(ours) <= 0.8 * sum(theirs)

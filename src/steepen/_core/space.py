@@ -23,8 +23,8 @@ NEAR = 1e-8
 PART = 1e-2
 """In a box narrower than the difference interval, the interval is this fraction of the width."""
 
-CORNERS = 3
-"""Maximum number of times a step is recomputed because more variables would leave their bounds."""
+CORNERS = 9
+"""Maximum number of times a step is recomputed because other variables belong at their bounds."""
 
 
 class Everywhere:
@@ -89,7 +89,7 @@ class Everywhere:
         return product(g)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return −G·∇f; held variables stay, and those that would leave the space move to their bounds."""
+        """Return −G·∇f, or in a box, where held variables stay, the step to the minimum of that model."""
         return -product(g)
 
 
@@ -150,21 +150,24 @@ class Box(Everywhere):
         return point, way, self._backend.dot(g, way)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
+        return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)[0]
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        # the others are computed for where those end: a path bent at a bound would take them elsewhere
+        # what would leave the box ends at its bound, the others are computed for that, and what their model
+        # then pulls inwards is released (primal-dual active sets: Hintermüller, Ito and Kunisch 2002)
         backend, where = self._backend, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none, low, high = self._xp.zeros_like(free), self._low - x, self._high - x
 
         def bent(s: _Bent) -> _Bent:
-            target = -where(s.out, s.ends, none)
-            p = -without(product, free, held | s.out, diagonal, backend, target)
-            better = s.first | (backend.dot(free, p) < 0)
-            p = backend.where(better, p, s.p)
-            more, reach = (p < low) | (p > high), self._xp.minimum(self._xp.maximum(p, low), high)
-            return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, backend.some(more))
+            target = where(s.out, s.ends, none)
+            p, push = without(product, -free, held | s.out, diagonal, backend, target)
+            reach = self._xp.minimum(self._xp.maximum(p, low), high)
+            better = s.first | (backend.dot(free, reach) < 0)
+            stay = s.out & where(s.ends > low, push > 0, push < 0)
+            out = stay | (p < low) | (p > high)
+            p = backend.where(better, reach, s.p)
+            return _Bent(p, out, reach, s.first & False, backend.some(out ^ s.out))
 
         every = backend.some(free == free)
         return backend.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
@@ -189,7 +192,7 @@ class Box(Everywhere):
 class _Bent(NamedTuple):
     p: Array
     out: Array
-    """The variables that leave the box, and `ends`, where they reach their bounds."""
+    """The variables that end at their bounds, and `ends`, where those are."""
     ends: Array
     first: Mask
     open: Mask
@@ -210,16 +213,16 @@ def without(
     diagonal: Callable[[], Array],
     backend: Backend,
     target: Array | None = None,
-) -> Array:
-    """Return G·(v − z), with z in the held variables such that their result is zero, or `target`.
+) -> tuple[Array, Array]:
+    """Return G·(v − z) and z, with z in the held variables such that their result is zero, or `target`.
 
     For zero, that is the product of v with the inverse of the free block of G⁻¹. z is computed by conjugate
     gradients, preconditioned with the diagonal of G.
     """
     whole = product(v)
-    if not backend.any(backend.some(held)):
-        return whole
     where, none = backend.xp.where, backend.xp.zeros_like(whole)
+    if not backend.any(backend.some(held)):
+        return whole, none
     target = none if target is None else target
     ease, rest = where(held, 1 / diagonal(), none), where(held, whole - target, none)
     first = backend.dot(rest, ease * rest)
@@ -235,7 +238,8 @@ def without(
         return _Pull(s.z + backend.times(t, s.step), rest, step, after, after > PULLED * first)
 
     start = _Pull(none, rest, ease * rest, first, first > PULLED * first)
-    return where(held, target, whole - product(backend.repeat(pull, start, PULLS).z))
+    z = backend.repeat(pull, start, PULLS).z
+    return where(held, target, whole - product(z)), z
 
 
 def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
