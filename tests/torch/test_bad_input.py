@@ -4,6 +4,8 @@ import copy
 import inspect
 import math
 import pickle
+import subprocess
+import sys
 import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -148,7 +150,8 @@ STEP = {
     r"produced no gradient: call backward\(\)": lambda m: by_passes(plain(m), lambda loss: None),
     r"call opt.record_loss\(loss\) for each pass":
         lambda m: by_passes(gap(m), lambda loss: loss.backward()),
-    "validation: expected at least one example, got none": lambda m: watch(m, []),
+    "validation: expected a few hundred examples, got 0": lambda m: watch(m, []),
+    "validation: expected a few hundred examples, got 1": lambda m: watch(m, (X[:1], Y[:1])),
     "validation: expected a finite loss": lambda m: watch(m, (X * math.nan, Y)),
     "validation: expected a callable, a batch, or an iterable of batches; got 0.7": lambda m: watch(m, 0.7),
     r"validation: expected the mean loss, or a loss for each.*\(16, 2\)": lambda m: watch(m, lambda: m(X)),
@@ -353,3 +356,39 @@ def test_words_are_cut_with_their_labels():
     for words in (("a", "bb") * 4, ["a", "bb"] * 4):
         SAM(SGD(net.parameters(), lr=0.01), net, ascent_fraction=0.25).step_on(loss, words, torch.ones(8, 1))
     assert seen == 2 * [(2, 2), (8, 8)]
+
+
+ENDS = """
+import torch
+from steepen.torch import SAM, GapSAM
+def run(make, steps):
+    model = torch.nn.Linear(2, 1)
+    opt = make(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    for _ in range(steps):
+        opt.step_on(lambda x: model(x).square().mean(), torch.ones(64, 2))
+    return opt
+kept = [
+    run(lambda base, model: GapSAM(base, model, torch.ones(64, 2), 2000), 9),
+    run(lambda base, model: SAM(base, model, when=range(500, 1000)), 8),
+    run(lambda base, model: SAM(base, model, when=range(5, 1000)), 7),
+    run(lambda base, model: SAM(base, model, when=range(500, 1000)), 0),
+]
+"""
+
+
+def test_a_run_that_ends_before_its_first_ascent_step_is_told_at_the_end():
+    """A learning rate that stays high shows no end."""
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, check=True, timeout=100)
+    said = sorted(line for line in done.stderr.decode().splitlines() if "UserWarning" in line)
+    assert len(said) == 2, said
+    assert "after 8 steps, without an ascent step: `when` contains none of the first 8 steps" in said[0]
+    assert "after 9 steps, without an ascent step: they begin after a third of the 2000 steps" in said[1]
+
+
+def test_gradients_of_others_are_seen_though_those_of_the_first_layer_vanish():
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).double()
+    nn.init.constant_(model[0].bias, -100.0)  # no unit is active
+    opt = SAM(SGD(model.parameters(), lr=0.1), model)
+    (mse(model) / 2).backward()
+    with pytest.raises(RuntimeError, match="there are gradients from a backward"):
+        opt.step(lambda: mse(model))

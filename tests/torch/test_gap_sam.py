@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -132,7 +133,9 @@ def test_the_gate_opens_where_training_no_longer_has_a_fifth_of_the_loss(trainin
     assert opt.report().opening * (opt.report().gap > 0) == pytest.approx(opening, abs=1e-5)
     assert opt.perturbed == (33 if opening else 0)
     said = [str(one.message) for one in caught]
-    assert any("gate: it needs a positive validation loss" in one for one in said) is (validation <= 0), said
+    assert any("gate: it needs positive losses" in one for one in said) is (min(training, validation) <= 0), (
+        said
+    )
     assert any("no gap in half" in one for one in said) is (training > validation), said
 
 
@@ -346,6 +349,26 @@ def test_losses_of_micro_batches_that_are_not_divided_are_told():
         step()
     with pytest.warns(UserWarning, match="so no ascent step.*micro-batches divided by their number"):
         step()
+
+
+@pytest.mark.parametrize(("held", "times"), [(1000, 0.77), (400, 1.9), (96 * 8, None)])
+def test_sums_that_are_not_declared_are_told_where_they_matter(held, times):
+    """Validation is read in eight parts. As large as the batch, these have sums that can be compared."""
+    torch.manual_seed(0)
+    x, y = torch.randn(held, 20), torch.randint(2, (held,))
+    for declared in ("mean", "sum"):
+        for kind in ("mean", "sum"):
+            model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 2))
+            opt = GapSAM(SGD(model.parameters(), lr=1e-3), model, (x, y), 600, reduction=declared)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                opt.step_on(lambda x, y: cross_entropy(model(x), y, reduction=kind), x[:96], y[:96])  # noqa: B023
+            said = [str(one.message) for one in caught]
+            wanted = kind == "sum" and declared == "mean" and times is not None
+            assert len(said) == wanted, said
+            if wanted:
+                found = re.search(r"is (.*) times the validation loss; set reduction='sum'", said[0])
+                assert float(found[1]) == pytest.approx(times, rel=0.1)
 
 
 @pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")

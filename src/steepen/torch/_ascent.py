@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NoReturn
@@ -55,14 +56,9 @@ class AscentOptimizer(Wrapper):
     needs_ascent_pass = True  # whether a pass at x comes before the pass over the batch
 
     def __init__(
-        self,
-        base: Base,
-        model: nn.Module,
-        *,
-        ascent_fraction: float = 1.0,
-        when: When = None,
-        max_norm: float | None = None,
-    ) -> None:
+        self, base: Base, model: nn.Module, *,
+        ascent_fraction: float = 1.0, when: When = None, max_norm: float | None = None,
+    ) -> None:  # fmt: skip
         fraction = "a part of the batch, above 0 and at most 1"
         number("ascent_fraction", ascent_fraction, fraction, above=0, below=1 + 1e-12)
         if max_norm is not None:
@@ -279,7 +275,8 @@ class AscentOptimizer(Wrapper):
             )
         (seen, before), (first, version) = self._seen, self._first_gradient()
         grad = first()
-        if grad is not None and (grad is not seen() or version != before) and bool(grad.any()):
+        new = grad is not None and (grad is not seen() or version != before)
+        if new and bool(norm(grads_of([p for p in self._params() if p.grad is not None]))):
             raise RuntimeError(
                 "step(closure): there are gradients from a backward() outside of the closure, which would be "
                 "dropped. Pass all micro-batches of a step to passes(); in Lightning's automatic optimisation"
@@ -380,6 +377,14 @@ class AscentOptimizer(Wrapper):
         if max(rates, default=0.0) < 0.01 * self._highest_rate:
             few = f"at step {self.k} the learning rate is below a hundredth of its maximum, but there was no"
             self._warn("rate", f"{few} ascent step yet: {self._why()}; check that the run is that long")
+
+    @staticmethod
+    @atexit.register
+    def _look_back() -> None:
+        """Warn of runs that ended before their first ascent step: a rate that stays high tells nothing."""
+        for one in _begun:
+            text = f"the run has ended after {one.k} steps, without an ascent step: {one._why()}"
+            one._warn("rate", text, when=one.k > 0 and one._awaits_first())
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()

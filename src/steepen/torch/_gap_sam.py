@@ -67,19 +67,11 @@ class GapSAM(AscentOptimizer):
     saved = (*AscentOptimizer.saved, "_open", "_read", "_gain", "_means")
 
     def __init__(
-        self,
-        base: Base,
-        model: nn.Module,
-        validation: Any,
-        total_steps: int,
-        *,
-        ascent_fraction: float = 1 / 16,
-        every: int = 2,
-        strength: float = 1.0,
-        gate: tuple[float, float] | None = ascent.GATE,
-        reduction: Literal["mean", "sum"] = "mean",
+        self, base: Base, model: nn.Module, validation: Any, total_steps: int, *,
+        ascent_fraction: float = 1 / 16, every: int = 2, strength: float = 1.0,
+        gate: tuple[float, float] | None = ascent.GATE, reduction: Literal["mean", "sum"] = "mean",
         max_norm: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(base, model, ascent_fraction=ascent_fraction, max_norm=max_norm)
         whole("total_steps", total_steps, ascent.LEAST)
         whole("every", every, 2)
@@ -106,6 +98,7 @@ class GapSAM(AscentOptimizer):
         self._gain = torch.ones((), device=self.device)
         self._open = False
         self._read: int | None = None  # the step before which a validation loss came last
+        self._part = 1.0  # examples in each part of it
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
         """Take one step on a batch, as in `AscentOptimizer`; `loss_of` is used on validation data too."""
@@ -129,7 +122,8 @@ class GapSAM(AscentOptimizer):
             self._look_at_numbers()
             try:
                 if self.validation is not None and (self._open or self.k % (2 * each) == 0):
-                    self._take_in(*read_loss(self.model, self.validation, self._loss_of, by_sum=self._by_sum))
+                    *read, self._part = read_loss(self.model, self.validation, self._loss_of, self._by_sum)
+                    self._take_in(*read)
                     if self.k == 0 and self._means.now()["validation"].isnan():
                         raise ValueError("validation: expected a finite loss, got NaN or infinity")
             finally:
@@ -150,7 +144,7 @@ class GapSAM(AscentOptimizer):
         self._warn(
             "bound",
             f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most steps; "
-            "check that validation and training loss are comparable, or lower strength",
+            "check that both losses are comparable (reduction='sum' if they are sums), or lower strength",
             when=begun and n["bound"] > 0.5,
         )
         self._warn(
@@ -161,9 +155,9 @@ class GapSAM(AscentOptimizer):
         )
         self._warn(
             "floor",
-            f"gate: it needs a positive validation loss, got {n['validation']:.4g}: for a loss not bounded "
-            "below by 0 the gate is open; set gate=None if that is intended",
-            when=begun and self.gate is not None and n["validation"] <= 0,
+            f"gate: it needs positive losses, got {n['training']:.4g} in training and {n['validation']:.4g} "
+            "in validation; for a loss not bounded below by 0 set gate=None",
+            when=begun and self.gate is not None and (n["validation"] <= 0 or n["training"] < 0),
         )
         since = "yet" if self._read is None else f"since step {self._read}"
         self._warn(
@@ -216,14 +210,16 @@ class GapSAM(AscentOptimizer):
             self._fail("passes: call opt.record_loss(loss) for each pass, after its backward()")
         loss = (losses[0] if len(losses) == 1 else torch.stack(losses).sum()).reshape(()).to(self._gain)
         loss = self._over_ranks(loss / self._now.examples[Phase.BATCH] if self._by_sum else loss)
-        if self.k == 0 and len(losses) > 1:
+        if self.k == 0 and not self._by_sum:
             times = float(loss / self._means.now()["validation"])  # of an untrained network both are alike
-            self._warn(
-                "divided",
-                f"passes: the first training loss is {times:.2g} times the validation loss; divide the loss "
-                f"of each micro-batch by their number, {len(losses)}",
-                when=abs(times / len(losses) - 1) < 0.25,
-            )
+            for count, fix in (
+                (len(losses), f"divide the loss of each micro-batch by their number, {len(losses)}"),
+                (self._now.examples[Phase.BATCH] / self._part, "set reduction='sum' if it adds up examples"),
+            ):
+                far = abs(math.log(count)) if count > 0 else 0.0
+                alike = far > 0.2 and times > 0 and abs(math.log(times / count)) < min(0.25, far / 2)
+                text = f"loss: the first training loss is {times:.2g} times the validation loss; {fix}"
+                self._warn(fix, text, when=alike)
         if not self._now.perturbed:  # at x
             self._means.update(training=loss, last=loss)
             return
@@ -257,11 +253,10 @@ class GapSAM(AscentOptimizer):
         self._warn("resumed", text, when=before != now)
 
     def _found(self) -> dict[str, Any]:
-        names = ("training", "validation", "error", "rise", "target", "length", "bound")
-        now = self._means.now()
-        gap, opening = self._gap(now)
-        found = {"gap": float(gap), "opening": float(opening), "total_steps": self.total_steps}
-        return super()._found() | {name: float(now[name]) for name in names} | found
+        now: dict[str, Any] = self._means.now() | {"total_steps": self.total_steps}
+        now["gap"], now["opening"] = self._gap(now)
+        names = ("training", "validation", "error", "gap", "opening", "target", "rise", "length", "bound")
+        return super()._found() | {name: float(now[name]) for name in (*names, "total_steps")}
 
     def _why(self) -> str:
         now = self._means.now()
@@ -271,6 +266,5 @@ class GapSAM(AscentOptimizer):
         if math.isnan(gap):
             return "no validation loss was recorded"
         if gap > 0 and opening == 0:
-            part = gap / float(now["validation"])
-            return f"the gate is closed, as the gap is {part:.2g} of the validation loss"
+            return f"the gate is closed, as the gap is {gap / now['validation']:.2g} of the validation loss"
         return "there was no gap at the last validation" if gap <= 0 else "the gate has only just opened"

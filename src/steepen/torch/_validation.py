@@ -18,22 +18,23 @@ _PARTS = 8  # whose spread tells the error, at least
 
 
 def read_loss(
-    model: nn.Module, data: Any, loss_of: Callable[..., Tensor] | None, *, by_sum: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the mean loss on validation data and its standard error, NaN if unknown; no side effects."""
+    model: nn.Module, data: Any, loss_of: Callable[..., Tensor] | None, by_sum: bool
+) -> tuple[Tensor, Tensor, float]:
+    """Return the mean loss on validation data, its standard error, and the examples of a loss on average."""
     with judging(model, dropout=True):
         if callable(data):
             losses = losses_of(data())
-            return mean_of(list(losses), [1] * len(losses))
+            return *mean_of(list(losses), [1] * len(losses)), 1.0
         if loss_of is None:
             raise TypeError(
                 "validation: expected a callable that returns the mean loss, as only step_on is given a loss "
                 "function; got data"
             )
         parts = [(_loss(loss_of, part), examples(part)) for part in _parts(data)]
-    if not sum(n for _, n in parts):
-        raise ValueError("validation: expected at least one example, got none")
-    return mean_of([loss / n if by_sum else loss for loss, n in parts], [n for _, n in parts])
+    if (total := sum(n for _, n in parts)) < 2:
+        raise ValueError(f"validation: expected a few hundred examples, got {total}")
+    losses = [loss / n if by_sum else loss for loss, n in parts]
+    return *mean_of(losses, [n for _, n in parts]), total / len(parts)
 
 
 def _loss(loss_of: Callable[..., Any], part: Any) -> Tensor:
