@@ -99,3 +99,37 @@ def test_a_switch_of_ones_own():
     trace = traced(lam=0.05, switch=Below())
     assert int(trace.penalised.sum()) == int(np.argmax(trace.f < 3.0))
     assert penalised(switch=Below() | switches.After(0)) == 1
+
+
+def test_a_row_that_stalls_leaves_those_alone_whose_penalty_is_off():
+    """Then no row needs H·∇f. Row 1 is a bowl on top of 1e10, whose decrease drowns in rounding."""
+
+    def fun(x):
+        a, b = x[..., 0], x[..., 1]
+        bowl = 1e10 + 1e-3 * (a - 100) ** 2 + 0.3 * (b - 1) ** 2
+        return np.where(a < 50, 100 * (b - a * a) ** 2 + (1 - a) ** 2, bowl)
+
+    def jac(x):
+        a, b = x[..., 0], x[..., 1]
+        rosen = np.stack([-400 * a * (b - a * a) - 2 * (1 - a), 200 * (b - a * a)], -1)
+        return np.where((a < 50)[..., None], rosen, np.stack([2e-3 * (a - 100), 0.6 * (b - 1)], -1))
+
+    starts = np.array([[-1.2, 1.0], [100.3, 1.001]])
+    given = {"jac": jac, "gtol": 0.0, "switch": switches.GoodDrop(0.5), "budget": st.Budget(iters=20)}
+    for method in ("cgd", "cgd-fd"):
+        rows = st.minimize(fun, starts, method=method, **given)
+        for i, start in enumerate(starts):
+            alone, row = st.minimize(fun, start, method=method, **given), rows.row(i)
+            assert (row.status, row.nit) == (alone.status, alone.nit)
+            np.testing.assert_allclose(row.jac, alone.jac, rtol=1e-6)
+            assert row.jac.any()
+
+
+def test_a_trial_that_fails_is_no_step_without_improvement():
+    """With wait=False it is an iteration; the first trials of λ = 0.01 fail."""
+    given = {"method": "cgd", "lam": 0.01, "switch": switches.SmallImprovement(1e-6)}
+    given |= {"budget": st.Budget(iters=12), "x0": [-1.2, 1.0], "fun": st.functions["rosenbrock"].at(2)}
+    waits, goes_on = (st.minimize(step=st.steps.Armijo(wait=wait), **given).trace for wait in (True, False))
+    assert goes_on.penalised[:-1].all()
+    steps = goes_on.f[np.flatnonzero(np.diff(goes_on.f)) + 1]
+    np.testing.assert_allclose(steps, waits.f[1 : 1 + len(steps)])

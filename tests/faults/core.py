@@ -61,6 +61,8 @@ FAULTS: tuple[Fault, ...] = (
         ("return matrix + (1 - free)[..., :, None] * identity(x)", "return matrix",
          "Newton's method with variables at their bounds solves for the others.")),
     *within("_solver/iteration.py",
+        ("off = off & (c.step_info.trial == 0)", "off = off & True",
+         "A trial that fails is no step without improvement."),
         ("step_info.moved = backend.norm(next_point.x - x)", "step_info.moved = alpha * backend.norm(to - x)",
          "With bounds, xtol goes by how far x has really moved."),
         ("better = (f < best.f) & (f > -inf)", "better = f < best.f",

@@ -4,6 +4,8 @@ from . import Fault, within
 
 FAULTS: tuple[Fault, ...] = (
     *within("directions/cgd.py",
+        ("none = (1.0, backend.copy(g))", "none = (1.0, g)",
+         "where no row needs H·v, the gradients of the others stay"),
         ("p = backend.scaled(-penalty.scale * lam * c, u)", "p = backend.scaled(-lam * c, u)",
          "CGD's direction is −(∇f + λ∇h), with the factor 2 of ∇‖·‖²"),
         ("return After(total // 4) | FirstGuard()", "return After(total // 4)",

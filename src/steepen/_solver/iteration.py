@@ -99,6 +99,7 @@ class Iteration:
             return c
         if self._penalised and c.active is not False:
             off = self.switch.off(c.k - 1, c.step_info.guarded, c.step_info.before, f, c.first)
+            off = off & (c.step_info.trial == 0)  # by steps, not by trials of an unfinished search
             if backend.any(off):
                 c.active = backend.and_not(c.active, off)
         if searched:

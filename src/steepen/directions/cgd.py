@@ -113,8 +113,9 @@ class CGD(Direction):
         free = space.free(x, g, g) if space.bounded else g
         if backend.all(on):
             c, u = self._product(context, point, free, on, memory)
-        else:  # where no row needs it, its placeholder is not used
-            c, u = backend.when(on, lambda _: self._product(context, point, free, on, memory), (1.0, g))
+        else:  # where no row needs it, its placeholder is not used; u is written over below
+            none = (1.0, backend.copy(g))
+            c, u = backend.when(on, lambda _: self._product(context, point, free, on, memory), none)
         u = space.free(x, g, u) if space.bounded else u
         if isinstance(self.lam, ByCurvature):
             lam = self.lam.at(lam, c * backend.dot(g, u), c * c * backend.dot(u, u), penalty.scale)
