@@ -267,6 +267,23 @@ def test_a_right_gradient_is_taken_and_a_wrong_sign_or_component_refused(seed, n
             run(Bowl(), fun=f, jac=wrong, x0=x0, check_gradient=True)
 
 
+def test_the_check_measures_each_variable_in_its_own_size():
+    """An amplitude and a rate of decay: along one length for both, the rate would leave its curve."""
+    t, start = np.linspace(0, 50, 200), np.array([1e5, 0.2])
+    y = 2e5 * np.exp(-0.1 * t)
+
+    def f(p):
+        return ((p[0] * np.exp(-p[1] * t) - y) ** 2).sum()
+
+    def g(p):
+        e = np.exp(-p[1] * t)
+        return np.array([2 * ((p[0] * e - y) * e).sum(), -2 * ((p[0] * e - y) * e * p[0] * t).sum()])
+
+    assert st.minimize(f, start, jac=g, check_gradient=True).x == pytest.approx([2e5, 0.1])
+    with pytest.raises(ValueError, match="jac: it has the wrong sign"):
+        st.minimize(f, start, jac=lambda p: -g(p), check_gradient=True)
+
+
 def test_the_check_says_which_rows_are_wrong():
     given_ = {"jac": lambda x: 2 * x * np.where(x[:, :1] > 2, -1, 1), "check_gradient": True}
     with pytest.raises(ValueError, match=r"\(rows \[1\]\)"):

@@ -166,3 +166,18 @@ def test_a_hessian_may_be_a_number_of_one_variable():
     number, matrix = (ends(lambda x, e=e: np.reshape(2 + 12 * (x[0] - 3) ** 2, e)) for e in ((), (1, 1)))
     assert number.success
     assert (number.x, number.nfev) == (matrix.x, matrix.nfev)
+
+
+def test_bounds_may_be_an_iterator_and_a_matrix_is_no_hessian_to_call():
+    class Bowl:
+        hess = np.diag([1.0, 4.0])
+
+        def __call__(self, x):
+            return x @ self.hess @ x / 2
+
+        def grad(self, x):
+            return self.hess @ x
+
+    for scale in (None, "auto"):
+        res = st.minimize(Bowl(), [1.0, 1.0], bounds=zip([0, 0], [2, 2], strict=True), x_scale=scale)
+        np.testing.assert_allclose(res.x, 0, atol=1e-5)

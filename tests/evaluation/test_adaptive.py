@@ -300,3 +300,13 @@ def test_a_start_at_or_beside_the_minimum_is_one(n, at):
     for scale, away in itertools.product((1e-3, 100.0), (0.0, 1e-9)):
         res = st.minimize(lambda x, scale=scale: scale * ((x - at) ** 2).sum(), np.full(n, at + away))
         assert res.success, (res, scale, away)
+
+
+def test_rows_that_wait_for_their_trials_keep_the_error_of_their_gradient():
+    """With wait=False a failed trial leaves x, where ∇f and its error are known."""
+    fun = lambda x: (1 - x[..., 0]) ** 2 + 100 * (x[..., 1] - x[..., 0] ** 2) ** 2  # noqa: E731
+    for seed in range(3):
+        x0 = np.random.default_rng(seed).uniform(0, 2, (4, 2))
+        res = st.minimize(fun, x0, step=st.steps.Armijo(grow=np.inf, longest=1.0, wait=False))
+        assert res.success.all()
+        np.testing.assert_allclose(res.x, 1, atol=1e-4)

@@ -147,6 +147,26 @@ def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error)
         assert np.isfinite(row.trace.f).all()
 
 
+@pairs(rows=(None, 3), j=range(30, 52, 3), error=(OurError, KeyboardInterrupt))
+def test_an_exception_while_a_success_is_confirmed(rows, j, error):
+    """The gradient is made of float32 values, so last differences tell its error: 42 values in all."""
+
+    def fun(x):
+        return np.float32(((x - 1) ** 2).sum(axis=-1) + 3).astype(np.float32)
+
+    x0 = np.array([4.0, -2.0, 1.0])
+    given_ = {"jac": None, "method": "bfgs", "step": None, "gtol": 1e-5, "budget": None}
+    start = x0 if rows is None else x0 + np.arange(rows)[:, None]
+    try:
+        result = run(At(fun, j, raising(error())), start, **given_)
+    except error as caught:
+        result = caught.partial_result
+    assert result.x.shape == start.shape
+    ended = set(np.atleast_1d(result.status).tolist())
+    end = Status.FAILED if error is OurError else Status.INTERRUPTED
+    assert end in ended or np.max(result.nfev) <= j, ended
+
+
 def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog):
     def press(times):
         pressing = lambda x: [signal.raise_signal(signal.SIGINT) for _ in range(times)] and f(x)  # noqa: E731
@@ -183,7 +203,10 @@ def test_the_callback_of_a_batch_is_told_which_rows_run():
         assert {len(value) for value in parts} == {2}
 
 
-@pairs(how=(lambda s: True, lambda s: np.True_, raising(StopIteration())), x0=(ROWS[0], ROWS[::2]))
+@pairs(
+    how=(lambda s: True, lambda s: np.True_, lambda s: np.array(True), raising(StopIteration())),
+    x0=(ROWS[0], ROWS[::2]),
+)
 def test_the_callback_can_stop_the_run(how, x0):
     result = run(x0=x0, callback=lambda s: how(s) if s.k == 3 else None)
     assert np.atleast_1d(result.status).tolist() == [Status.CALLBACK] * np.ndim(x0)

@@ -131,6 +131,8 @@ def test_a_callback_sees_tensors_and_may_end_rows():
     res = st.minimize(f, torch.tensor(MANY), callback=watch)
     assert (kinds, res.status[0]) == ({torch.Tensor}, Status.CALLBACK)
     assert res.success[1:].all()
+    res = st.minimize(f, torch.tensor(MANY[0]), callback=lambda s: s.x.norm() < 1e9)  # one bool, a tensor
+    assert (res.status, res.nit) == (st.Status.CALLBACK, 1)
 
 
 def test_a_gradient_that_came_with_a_value_counts_when_it_is_asked_for():

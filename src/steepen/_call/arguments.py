@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Unpack, cast
 
@@ -37,20 +37,27 @@ def problem_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers:
         if value is not None and not callable(value):
             raise TypeError(f"{name}: expected a callable, got {value!r}")
     if given["jac"] in (None, False) and callable(jac):  # fun's own
-        hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
-        hess = getattr(fun, "hess", None) if hess is None else hess
+        hvp = _own(fun, "hvp") if hvp is None and hess is None else hvp
+        hess = _own(fun, "hess") if hess is None else hess
     differences = _differences(tuple(x.shape), workers, given)
     if jac in ("2-point", "3-point") and is_numpy(x):
         x = x.astype(np.float64, copy=False)  # differences need its digits
-    return Problem(fun, x, tuple_of(args), given["bounds"], jac, hvp, hess, differences)
+    bounds = given["bounds"]
+    bounds = list(cast("Iterator[Any]", bounds)) if isinstance(bounds, Iterator) else bounds  # read twice
+    return Problem(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences)
+
+
+def _own(fun: Any, name: str) -> Any:
+    """Return a method of fun, or None: a matrix of that name is no Hessian to call."""
+    method = getattr(fun, name, None)
+    return method if callable(method) else None
 
 
 def _gradient_of(fun: Any, x: Array, jac: Any) -> Any:
     """Return the gradient as given, or fun's own, or how to compute it."""
     library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
     if jac is None or jac is False:
-        grad = getattr(fun, "grad", None)
-        return grad if callable(grad) else "2-point" if library == "numpy" else library
+        return _own(fun, "grad") or ("2-point" if library == "numpy" else library)
     if isinstance(jac, str):
         if jac not in (*FD_LIMIT, *AUTODIFF):
             names = ", ".join(map(repr, (*FD_LIMIT, *AUTODIFF)))

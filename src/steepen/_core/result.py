@@ -41,8 +41,8 @@ class Result(Mapping[str, Any]):
 
     Attributes
     ----------
-    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it); the best
-        finite point where f or ∇f was not finite, or where the run stopped before f was evaluated
+    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it or a callback
+        came first); the best finite point where f or ∇f was not finite, or f was not evaluated any more
     success, status, message : whether a tolerance was met; the outcome; its description
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v

@@ -27,6 +27,7 @@ from .hessian import Hessian, source_of
 from .source import GivenGradient
 
 FD_LIMIT = ("2-point", "3-point", "cs")
+_BATCHED = ("fun", "jac", "hvp")  # the functions that take a batch, by their names in `ask`
 
 
 class Evaluator(UserCalls):
@@ -148,11 +149,13 @@ class Evaluator(UserCalls):
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what differences know of f."""
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
-        return {"x": self.memo.x, "value": self.memo.value, **state}
+        asked = {name: name in self._asked for name in _BATCHED}
+        return {"x": self.memo.x, "value": self.memo.value, "asked": asked, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Restore the state from a checkpoint."""
         self.memo.x, self.memo.value = saved.take(f"{name}.x"), saved.take(f"{name}.value")
+        self._asked = {one for one in _BATCHED if saved.take(f"{name}.asked.{one}")}
         if self.fd is not None:
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state)
 

@@ -25,7 +25,7 @@ from .._tools.fingerprint import fingerprint
 from .._tools.version import version
 from .eager import Loop
 
-FORMAT = 14
+FORMAT = 15
 SECONDS = 10.0
 
 

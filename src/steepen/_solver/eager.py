@@ -121,10 +121,11 @@ class Loop:
             stop: Any = callback(state)
         except StopIteration:
             stop = True
-        if stop is True or stop is np.True_:
+        told = stop is True or isinstance(stop, list | tuple) or hasattr(stop, "shape")
+        ends: Any = np.asarray(to_numpy(stop)) if told else np.False_
+        if ends.shape == () and ends.dtype == bool and ends:  # of whatever library
             self._end(c, self._everyone(Status.CALLBACK))
-        elif live is not None and (isinstance(stop, list | tuple) or hasattr(stop, "shape")):
-            ends = to_numpy(stop)
+        elif live is not None and ends.ndim:
             if ends.dtype != bool or ends.shape != (live,):
                 raise TypeError(f"callback: expected one bool per row, got {stop!r}")
             self._end(c, self.backend.select(ends, Status.CALLBACK, RUNNING))
@@ -184,8 +185,9 @@ class Loop:
         if not backend.any(code != RUNNING):
             c.status = RUNNING
             return
+        c.status = RUNNING  # as long as evaluations have to confirm it, which time or an error may end
         code, error = self.iteration.confirmed(c, code)
-        c.status, counts = RUNNING, self.counter.counts
+        counts = self.counter.counts
         if backend.size is None:
             self._retire(c, None, code, counts, error)
             raise Over

@@ -15,7 +15,10 @@ DIRECTIONS = 3
 
 
 def check_gradient(context: Context, point: Point) -> None:
-    """Raise ValueError where slopes along ∇f and random directions differ; f and ∇f at x0 are kept."""
+    """Raise ValueError where slopes along ∇f and random directions differ; f and ∇f at x0 are kept.
+
+    Variables are measured in units of their own size, or of 1 where they are smaller.
+    """
     evaluator, backend, project, x = context.evaluator, context.backend, context.space.project, point.x
     value, values = evaluator.cost_value, 1 + 2 * DIRECTIONS
     cost = Cost(values * value.evals, values * value.grads).plus(evaluator.cost_grad)
@@ -25,10 +28,12 @@ def check_gradient(context: Context, point: Point) -> None:
     point.f = evaluator.value(x)
     point.g, point.known = evaluator.grad(x), True
     g, eps, rng = point.g, context.eps, np.random.default_rng([0, 0x57EE])
-    size, h = backend.norm(g), eps ** (1 / 3) * np.maximum(backend.norm(x), 1.0)
-    for v in (g, *(backend.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1))):
+    unit, h = backend.xp.maximum(abs(x), backend.xp.ones_like(x)), eps ** (1 / 3)
+    steepest, size = unit * g, backend.norm(unit * g)
+    others = (backend.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1))
+    for v in (steepest, *others):
         length = backend.norm(v)
-        way = backend.times(h / np.where(length > 0, length, 1.0), v)
+        way = unit * backend.times(h / np.where(length > 0, length, 1.0), v)
         front, back = project(x + way), project(x - way)
         ahead, behind = evaluator.value(front), evaluator.value(back)
         slope, claimed = (ahead - behind) / (2 * h), backend.dot(g, front - back) / (2 * h)
@@ -36,7 +41,7 @@ def check_gradient(context: Context, point: Point) -> None:
         off = abs(slope - claimed) > 1e3 * eps ** (1 / 2) * np.maximum(size, abs(slope)) + 10 * noise
         if len(rows := np.flatnonzero(off)):
             there, here = (float(np.atleast_1d(one)[rows[0]]) for one in (slope, claimed))
-            why = "has the wrong sign" if v is g and there < 0 else "disagrees with differences of fun"
+            why = "has the wrong sign" if v is steepest and there < 0 else "disagrees with differences of fun"
             which = "" if backend.size is None else f" (rows {rows.tolist()})"
             raise ValueError(
                 f"jac: it {why} at x0{which}: along one direction it gives a slope of {here:.6g}, "

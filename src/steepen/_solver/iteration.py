@@ -212,6 +212,7 @@ class Iteration:
             chosen = self.step.choose(self.context, along)
             step_info.alpha, next_point.f, next_point.g, next_point.known = chosen[:4]
             step_info.noise, step_info.trial, step_info.tried = chosen[4:]
+            next_point.error = point.error  # where the step is 0 and ∇f known, it is that of this point
             reach = step_info.length
         else:
             next_point.f, next_point.g, next_point.known = None, None, False
