@@ -309,12 +309,25 @@ OVERVIEW = {
 
 
 def overview(done: Records) -> str:
-    """Return a table with a line a task: the test loss of the rows that both studies have."""
+    """Return a table with a line a task: the test loss of the rows that both studies have; then accuracy."""
     lines = [["", *COLUMNS]]
     named = {task: f"language model, {title.split(':')[0].lower()}" for task, title in SIZES.items()}
     named |= {task: f"fine-tuning, {_setting(task)}" for task in TASKS if task not in SIZES}
     lines += [[name, *cells] for task, name in named.items() if (cells := _losses(done, task))[0] != "–"]
-    return markdown(lines) if len(lines) > 1 else "No run yet."
+    if len(lines) == 1:
+        return "No run yet."
+    fine = [i for i, method in enumerate(OVERVIEW["fine"]) if method]
+    right = [["accuracy, %", *(COLUMNS[i] for i in fine)]]
+    right += [
+        [name, *(_right(done, task)[i] for i in fine)] for task, name in named.items() if task not in SIZES
+    ]
+    return f"{markdown(lines)}\n\n{markdown(right)}"
+
+
+def _right(done: Records, task: str) -> list[str]:
+    """Return the accuracies of a task, in the order of COLUMNS."""
+    rows = [finals(done, task, "adamw", method) if method else {} for method in OVERVIEW["fine"]]
+    return [cell([100 * run["accuracy"] for run in row.values()], ".1f").partition(" ")[0] for row in rows]
 
 
 def _losses(done: Records, task: str) -> list[str]:

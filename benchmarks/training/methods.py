@@ -28,7 +28,7 @@ def last_rows(examples: int) -> range:
 
 
 def _share(part: int, when: Callable[[int], range] = range) -> Method:
-    return replace(NAMED["share16-late"], ascent_fraction=1 / part, when=when)
+    return replace(NAMED["sam16-late"], ascent_fraction=1 / part, when=when)
 
 
 METHODS: dict[str, Method] = NAMED | {
@@ -36,6 +36,7 @@ METHODS: dict[str, Method] = NAMED | {
     "share4": _share(4),
     "share4-late": _share(4, last(0.5)),
     "share16": _share(16),
+    "share16-late": NAMED["sam16-late"],  # as the files of results have it
     "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
     "fgr": Method("CGD", "λ", options={"r": 0.05, "guard": False}),

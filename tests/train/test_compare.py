@@ -36,7 +36,7 @@ GIVEN = {
 }  # fmt: skip
 
 
-SHARES = {"sam": METHODS["sam"], "share4-late": replace(METHODS["share16-late"], ascent_fraction=1 / 4)}
+SHARES = {"sam": METHODS["sam"], "share4-late": replace(METHODS["sam16-late"], ascent_fraction=1 / 4)}
 
 
 def few(**options):

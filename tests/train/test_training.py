@@ -25,7 +25,7 @@ NAMES = ["base", *(name for name in METHODS if name != "gap")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("base", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
-    "share4-late": 1.125, "share16": 1.0625, "share16-late": 1.03125,
+    "share4-late": 1.125, "share16": 1.0625, "share16-late": 1.03125, "sam16-late": 1.03125,
 }  # fmt: skip
 
 

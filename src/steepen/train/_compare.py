@@ -28,7 +28,7 @@ _STEP = 0.0123, 0.0321  # lr and weight decay of the step that tells tasks apart
 def compare(
     make_model: Callable[[], Any], loss: Callable[..., Any], train: Any, test: Any, *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
-    methods: Sequence[str] | Mapping[str, Method] = ("sam", "share16-late", "gap"),
+    methods: Sequence[str] | Mapping[str, Method] = ("sam", "sam16-late", "gap"),
     budget: float = 10.0, seeds: int = 3, lr: float | Sequence[float] | None = None,
     weight_decay: float | Sequence[float] | None = None, batch: int = 128, validation: float = 0.1,
     augment: Callable[[Any, Any], Any] | None = None, autocast: Any = None,

@@ -78,7 +78,7 @@ BASE = Method()
 METHODS: dict[str, Method] = {
     "sam": Method("SAM", "ρ"),
     "sam-late": Method("SAM", "ρ", when=last(0.25)),
-    "share16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
+    "sam16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
     "gap": Method("GapSAM", ascent_fraction=1 / 16),
     "cgd": Method("CGD", "λ"),
 }
