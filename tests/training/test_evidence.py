@@ -209,9 +209,7 @@ def test_a_lower_loss_with_a_lower_accuracy_is_of_methods_that_make_fewer_steps(
     ]
     assert {row for _, row in both} == {"sam", "sam-late", "share4", "share4-late", "cgd-early"}
     assert len(both) == 8
-    assert "a lower loss came with a lower accuracy in eight rows" in page(
-        "docs/training.md"
-    )
+    assert "a lower loss came with a lower accuracy in eight rows" in page("docs/training.md")
 
 
 @pytest.mark.slow
