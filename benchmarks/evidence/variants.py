@@ -9,6 +9,12 @@ begins to open where the gap is a tenth of the validation loss, and is open at t
 on the perceptrons and judged on the convolutions. `back-0.6` trains on what it watches from six tenths of
 the run on, not from three quarters on. A run that has a line in the file is not made again.
 Prints the mean difference to GapSAM, paired by seed, with its standard error.
+
+`base@constant` and `gate@constant` keep the learning rate after the warm-up; with `tenth` it falls to a tenth
+of its peak, not to 0; with `third` the peak is a third of the tuned one (`rates.jsonl`, `--plans`). With
+`--plans` it prints the difference of GapSAM to the base under each of these. Under a constant learning rate
+one evaluation is mostly noise: there `late` has the means of five in the last quarter of the run. What was
+found: `python variants.py --out rates.jsonl --plans --seeds 0` (no seeds: no runs, and no data is needed).
 """
 
 from __future__ import annotations
@@ -18,15 +24,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
+from unittest import mock
 
 import torch
 from tasks import Bench
 from torch import Tensor
 
 from steepen.torch import GapSAM
+from steepen.train import training
 from steepen.train.results import Choice, Mean
-from steepen.train.training import BASE, METHODS, Method, Task, fit
+from steepen.train.training import BASE, METHODS, Method, Task, fit, learning_rate
 
 SMALL = {  # the base's settings are those that its trials have chosen
     "mnist1d-mlp": Choice(0.4, 1e-3),
@@ -37,6 +46,14 @@ SMALL = {  # the base's settings are those that its trials have chosen
     "fashion-cnn": Choice(0.1, 5e-4),
 }
 BACKS = (0.4, 0.5, 0.6)
+PLANS = {  # the learning rate at the end, as a part of its peak; the peak, as a part of the tuned one
+    "": (0.0, 1.0),
+    "tenth": (0.1, 1.0),
+    "constant": (1.0, 1.0),
+    "third": (0.0, 1 / 3),
+    "third-tenth": (0.1, 1 / 3),
+    "third-constant": (1.0, 1 / 3),
+}
 GATES = ((0.1, 0.2), (0.15, 0.25), (0.25, 0.35), (0.3, 0.4), (0.1, 0.4), (0.2, 0.5))
 
 
@@ -109,12 +126,24 @@ KINDS: dict[str, Method] = {
         for low, high in GATES
     },
     **{f"back-{part}": METHODS["gap"] for part in BACKS},
+    **{f"base@{plan}": BASE for plan in PLANS if plan},
+    **{f"gate@{plan}": METHODS["gap"] for plan in PLANS if plan},
 }
+
+
+def ending_at(part: float) -> Callable[[float, float], float]:
+    """Return the usual learning rate, but falling to this part of its peak after the warm-up."""
+
+    def rate(step: float, steps: float) -> float:
+        usual = learning_rate(step, steps)
+        return usual if step < 0.05 * steps else part + (1 - part) * usual
+
+    return rate
 
 
 def task_of(bench: Bench, method: str) -> Task:
     """Return the task for a method."""
-    task = bench.at("final", "base" if method == "base" else "gate")
+    task = bench.at("final", "base" if method.partition("@")[0] == "base" else "gate")
     if method.startswith("back-"):
         return replace(task, given_back=float(method.removeprefix("back-")))
     if method.startswith("functional"):
@@ -129,28 +158,33 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tasks whose name contains this")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--plans", action="store_true", help="compare with the base, by learning rate")
     given = parser.parse_args()
     torch.set_num_threads(1)
     lines = given.out.read_text("utf-8").splitlines() if given.out.exists() else []
     done = {(run["task"], run["method"], run["seed"]): run for run in map(json.loads, lines)}
-    for name in (name for name in SMALL if given.only in name):
+    for name in (name for name in SMALL if given.only in name and given.seeds):
         bench = Bench(name, given.data, "cpu")
         for seed in range(given.seeds):
             for method in given.methods:
                 if (name, method, seed) in done:
                     continue
-                kind = KINDS[method]
-                run = fit(
-                    task_of(bench, method), method, kind, SMALL[name], seed=seed,
-                    grads=bench.grads("final", "base"), evaluations=2,
-                )  # fmt: skip
+                kind, (end, peak) = KINDS[method], PLANS[method.partition("@")[2]]
+                choice = SMALL[name]._replace(lr=peak * SMALL[name].lr)
+                with mock.patch.object(training, "learning_rate", ending_at(end)):
+                    run = fit(
+                        task_of(bench, method), method, kind, choice, seed=seed,
+                        grads=bench.grads("final", "base"), evaluations=20 if end == 1 else 2,
+                    )  # fmt: skip
                 record = {"task": name, "method": method, "seed": seed, "loss": run.loss}
                 record |= {"accuracy": run.accuracy, "steps": run.steps, "perturbed": run.perturbed}
                 record |= {"gradients": run.gradients, "seconds": round(run.seconds, 1)}
+                if end == 1:
+                    record |= {"late_loss": mean(run.losses[-5:]), "late_accuracy": mean(run.accuracies[-5:])}
                 done[name, method, seed] = record
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
-    table(done, [name for name in SMALL if given.only in name])
+    (table_of_plans if given.plans else table)(done, [name for name in SMALL if given.only in name])
 
 
 def table(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) -> None:
@@ -170,6 +204,34 @@ def table(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) ->
                 ]
                 cells += [Mean.of(list(own.values())).text(form, scale), Mean.of(gap).text("+" + form, scale)]
             print(f"{name:14} {method:16} {len(seeds)} seeds  " + "  ".join(f"{cell:>18}" for cell in cells))
+
+
+def table_of_plans(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) -> None:
+    """Print test loss and accuracy of base and GapSAM under each learning rate, and their differences."""
+    heads = (f"{what}{one}" for what in ("loss ", "accuracy ") for one in ("base", "GapSAM", "Δ"))
+    print(f"{'task':14} {'learning rate':20} {'':8}  " + "  ".join(f"{head:>15}" for head in heads))
+    for name in names:
+        for plan in PLANS:
+            base, gate = (f"{kind}@{plan}".rstrip("@") for kind in ("base", "gate"))
+            pairs = [
+                (run, done[name, gate, seed])
+                for (task, method, seed), run in done.items()
+                if (task, method) == (name, base) and (name, gate, seed) in done
+            ]
+            for late in ("", "late_"):
+                cells: list[str] = []
+                for what, form, scale in (("loss", ".3f", 1), ("accuracy", ".2f", 100)):
+                    own = [
+                        (one[late + what], two[late + what])
+                        for one, two in pairs
+                        if late + what in one.keys() & two
+                    ]
+                    cells += [Mean.of([pair[i] for pair in own]).text(form, scale) for i in (0, 1) if own]
+                    cells += [Mean.of([two - one for one, two in own]).text("+" + form, scale)] if own else []
+                if cells:
+                    text = "  ".join(f"{cell:>15}" for cell in cells)
+                    what = (plan or "to 0") + ", late" * bool(late)
+                    print(f"{name:14} {what:20} {len(pairs):2} seeds  {text}")
 
 
 if __name__ == "__main__":
