@@ -11,20 +11,18 @@ the run on, not from three quarters on. A run that has a line in the file is not
 Prints the mean difference to GapSAM, paired by seed, with its standard error.
 
 `base@constant` and `gate@constant` keep the learning rate after the warm-up; with `tenth` it falls to a tenth
-of its peak, not to 0; with `third` the peak is a third of the tuned one (`rates.jsonl`, `--plans`). With
-`--plans` it prints the difference of GapSAM to the base under each of these. Under a constant learning rate
-one evaluation is mostly noise: there `late` has the means of five in the last quarter of the run. What was
-found: `python variants.py --out rates.jsonl --plans --seeds 0` (no seeds: no runs, and no data is needed).
+of its peak, not to 0; with `third` the peak is a third of the tuned one. With `--plans` it prints GapSAM
+beside the base: `python variants.py --out rates.jsonl --plans --seeds 0` shows what was found.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from statistics import mean
 from typing import Any
 from unittest import mock
 
@@ -174,13 +172,11 @@ def main() -> None:
                 with mock.patch.object(training, "learning_rate", ending_at(end)):
                     run = fit(
                         task_of(bench, method), method, kind, choice, seed=seed,
-                        grads=bench.grads("final", "base"), evaluations=20 if end == 1 else 2,
+                        grads=bench.grads("final", "base"), evaluations=2,
                     )  # fmt: skip
                 record = {"task": name, "method": method, "seed": seed, "loss": run.loss}
                 record |= {"accuracy": run.accuracy, "steps": run.steps, "perturbed": run.perturbed}
                 record |= {"gradients": run.gradients, "seconds": round(run.seconds, 1)}
-                if end == 1:
-                    record |= {"late_loss": mean(run.losses[-5:]), "late_accuracy": mean(run.accuracies[-5:])}
                 done[name, method, seed] = record
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(record) + "\n")
@@ -209,29 +205,26 @@ def table(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) ->
 def table_of_plans(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) -> None:
     """Print test loss and accuracy of base and GapSAM under each learning rate, and their differences."""
     heads = (f"{what}{one}" for what in ("loss ", "accuracy ") for one in ("base", "GapSAM", "Δ"))
-    print(f"{'task':14} {'learning rate':20} {'':8}  " + "  ".join(f"{head:>15}" for head in heads))
-    for name in names:
-        for plan in PLANS:
-            base, gate = (f"{kind}@{plan}".rstrip("@") for kind in ("base", "gate"))
-            pairs = [
-                (run, done[name, gate, seed])
-                for (task, method, seed), run in done.items()
-                if (task, method) == (name, base) and (name, gate, seed) in done
-            ]
-            for late in ("", "late_"):
-                cells: list[str] = []
-                for what, form, scale in (("loss", ".3f", 1), ("accuracy", ".2f", 100)):
-                    own = [
-                        (one[late + what], two[late + what])
-                        for one, two in pairs
-                        if late + what in one.keys() & two
-                    ]
-                    cells += [Mean.of([pair[i] for pair in own]).text(form, scale) for i in (0, 1) if own]
-                    cells += [Mean.of([two - one for one, two in own]).text("+" + form, scale)] if own else []
-                if cells:
-                    text = "  ".join(f"{cell:>15}" for cell in cells)
-                    what = (plan or "to 0") + ", late" * bool(late)
-                    print(f"{name:14} {what:20} {len(pairs):2} seeds  {text}")
+    print(f"{'task':14} {'learning rate':14} {'':8}  " + "  ".join(f"{head:>15}" for head in heads))
+    for name, plan in itertools.product(names, PLANS):
+        pairs, cells = pairs_of(done, name, plan), list[str]()
+        for what, form, scale in (("loss", ".3f", 1), ("accuracy", ".2f", 100)) if pairs else ():
+            cells += [Mean.of([pair[i][what] for pair in pairs]).text(form, scale) for i in (0, 1)]
+            cells += [Mean.of([two[what] - one[what] for one, two in pairs]).text("+" + form, scale)]
+        if cells:
+            print(
+                f"{name:14} {plan or 'to 0':14} {len(pairs):2} seeds  " + "  ".join(f"{c:>15}" for c in cells)
+            )
+
+
+def pairs_of(done: dict[tuple[str, str, int], dict[str, Any]], name: str, plan: str) -> list[tuple[Any, Any]]:
+    """Return the runs of the base and of GapSAM with the same seeds, under one plan of the learning rate."""
+    base, gate = (f"{kind}@{plan}".rstrip("@") for kind in ("base", "gate"))
+    return [
+        (run, done[name, gate, seed])
+        for (task, method, seed), run in done.items()
+        if (task, method) == (name, base) and (name, gate, seed) in done
+    ]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import json
 import re
 import sys
 from collections import Counter
@@ -88,8 +89,36 @@ def test_every_difference_in_the_text_is_one_of_two_rows(report, less):
         for key, scale in (("accuracy", 100), ("loss", 1)):
             mean, error = less(task, row, other, key, scale)
             known |= {(f"{abs(mean):.{n}f}", f"{error:.{n}f}") for n in (2, 3)}
+    known |= {("1.70", "0.72"), ("0.063", "0.030")}  # of the next test
     for whole, mean, error in quoted:
         assert (f"{whole or 0}.{mean}", f"0.{error}") in known
+
+
+@pytest.mark.slow
+def test_what_a_learning_rate_that_does_not_fall_does_is_said(report):
+    variants = loaded("evidence", "variants").variants
+    lines = (ROOT / "benchmarks" / "evidence" / "rates.jsonl").read_text("utf-8").splitlines()
+    done = {(run["task"], run["method"], run["seed"]): run for run in map(json.loads, lines)}
+
+    def gain(task, plan, what):
+        pairs = variants.pairs_of(done, task, plan)
+        return report.Mean.of([two[what] - one[what] for one, two in pairs])
+
+    tasks, both = ("mnist1d-mlp", "mnist1d-cnn", "fashion4k-mlp"), ("mnist1d-mlp", "fashion4k-mlp")
+    for task, plan in (
+        *itertools.product(tasks, ("", "tenth")),
+        *itertools.product(both, ("third-constant",)),
+    ):
+        assert (gain(task, plan, "loss").sign, gain(task, plan, "accuracy").sign >= 0) == (-1, True)
+    assert {task: gain(task, "constant", "loss").sign for task in tasks} == dict(
+        zip(tasks, (0, 1, 0), strict=True)
+    )
+    (points, loss), text = (
+        (gain("mnist1d-cnn", "constant", one) for one in ("accuracy", "loss")),
+        page("docs/when.md"),
+    )
+    assert f"it had {-100 * points.value:.2f} ± {100 * points.error:.2f} points less accuracy" in text
+    assert f"a test loss {loss.value:.3f} ± {loss.error:.3f} higher" in text
 
 
 @pytest.mark.slow
