@@ -8,11 +8,8 @@ from typing import TypeAlias
 from .arrays import Array, Mask, Scalar
 from .backends import Backend
 
-VANISHED = 1e-3
-"""A penalised direction this small against ∇f has led to an artificial stationary point."""
-
+VANISHED = 1e-3  # a penalised direction this small against ∇f has led to an artificial stationary point
 TINY = 1e-300
-
 
 Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
 """p, which descends f; ∇fᵀp; where p is the one proposed, the guard has fired, p is tiny beside ∇f."""

@@ -48,19 +48,11 @@ class SweepKeywords(Shared, total=False):
 
 @spelled_out(SweepKeywords)
 def sweep(
-    fun: Any,
-    starts: ArrayLike | int | Mapping[str, Any],
-    *,
-    method: str | Sequence[str] = "cgd-auto",
-    seed: int = 0,
-    at: Sequence[int] = (),
-    points: bool = False,
-    out: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    rows: int | None = None,
-    progress: bool = False,
-    **keywords: Unpack[SweepKeywords],
-) -> pd.DataFrame:
+    fun: Any, starts: ArrayLike | int | Mapping[str, Any], *, method: str | Sequence[str] = "cgd-auto",
+    seed: int = 0, at: Sequence[int] = (), points: bool = False,
+    out: str | os.PathLike[str] | None = None, jobs: int | None = None, rows: int | None = None,
+    progress: bool = False, **keywords: Unpack[SweepKeywords],
+) -> pd.DataFrame:  # fmt: skip
     """Minimise functions from many starts with many settings, and return a table with one row per run.
 
     Every setting may be a list: all combinations are run, and a method ignores settings it does not have.

@@ -13,8 +13,7 @@ from .check import is_whole
 Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 """A map-like callable that evaluates a function at many points."""
 
-THREADED = {"jax", "torch"}
-"""Libraries with their own threads."""
+THREADED = {"jax", "torch"}  # libraries with their own threads
 
 
 @contextmanager

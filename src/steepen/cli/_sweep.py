@@ -24,16 +24,11 @@ from ..plot._sweeps import SETTINGS, cells, mapped
 
 
 def command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE.toml", exists=True, dir_okay=False,
-            help="The arguments of `steepen.sweep`; docs/many.md has an example.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="The output folder; by default `out/FILE`.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(
+        metavar="FILE.toml", exists=True, dir_okay=False,
+        help="The arguments of `steepen.sweep`; docs/many.md has an example.",
+    )],
+    out: Annotated[Path | None, typer.Option(help="The output folder; by default `out/FILE`.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
 ) -> int:  # fmt: skip

@@ -40,20 +40,10 @@ class Bounds(NamedTuple):
 @plain()
 @spelled_out(RunSettings)
 def minimize(
-    fun: Any,
-    x0: Any,
-    args: Any = (),
-    method: str | Direction = "cgd-auto",
-    *,
-    bounds: Any = None,
-    trace: int | None = None,
-    batch: bool | None = None,
-    slots: int | None = None,
-    mesh: Any = None,
-    unsound: bool = False,
-    has_aux: bool = False,
-    **settings: Unpack[RunSettings],
-) -> Solution:
+    fun: Any, x0: Any, args: Any = (), method: str | Direction = "cgd-auto", *, bounds: Any = None,
+    trace: int | None = None, batch: bool | None = None, slots: int | None = None, mesh: Any = None,
+    unsound: bool = False, has_aux: bool = False, **settings: Unpack[RunSettings],
+) -> Solution:  # fmt: skip
     """Minimise a function that JAX can trace, in one compiled program.
 
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun

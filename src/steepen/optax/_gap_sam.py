@@ -55,14 +55,9 @@ class GapSAMState(NamedTuple):
 
 
 def gap_sam(
-    base: optax.GradientTransformation,
-    total_steps: int,
-    *,
-    every: int = 2,
-    strength: float = 1.0,
-    gate: tuple[float, float] | None = ascent.GATE,
-    mask: Mask = None,
-) -> optax.GradientTransformationExtraArgs:
+    base: optax.GradientTransformation, total_steps: int, *, every: int = 2, strength: float = 1.0,
+    gate: tuple[float, float] | None = ascent.GATE, mask: Mask = None,
+) -> optax.GradientTransformationExtraArgs:  # fmt: skip
     """SAM around a transformation, with the ascent step length set from validation data.
 
     For the method, its formulas, and `every`, `strength` and `gate` see `steepen.torch.GapSAM`.

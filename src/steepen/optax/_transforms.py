@@ -73,13 +73,9 @@ def sam(
 
 
 def cgd(
-    base: optax.GradientTransformation,
-    lam: ScalarOrSchedule | None = None,
-    *,
-    ratio: ScalarOrSchedule | None = None,
-    mask: Mask = None,
-    dtype: Any = None,
-) -> optax.GradientTransformationExtraArgs:
+    base: optax.GradientTransformation, lam: ScalarOrSchedule | None = None, *,
+    ratio: ScalarOrSchedule | None = None, mask: Mask = None, dtype: Any = None,
+) -> optax.GradientTransformationExtraArgs:  # fmt: skip
     """CGD around a transformation: steps on the landscape f + λ‖∇f‖², with the paper's guard.
 
     `update(g, state, params, grad_fn=…)` takes the gradient g of the batch, and a function of the parameters

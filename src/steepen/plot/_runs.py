@@ -33,12 +33,9 @@ _AXES = {
 
 
 def convergence(
-    results: Mapping[str, Run],
-    *,
-    fmin: float = 0.0,
-    x_axis: Literal["grads", "iters", "evals"] = "grads",
-    ax: Axes | None = None,
-) -> Figure:
+    results: Mapping[str, Run], *, fmin: float = 0.0,
+    x_axis: Literal["grads", "iters", "evals"] = "grads", ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot f − f* on a log scale against gradients, iterations or function evaluations.
 
     One curve for each label of `results`, coloured by method. For a batch it is the median over the rows,
@@ -80,14 +77,9 @@ def convergence(
 
 
 def landscape(
-    fun: Callable[..., Any],
-    lam: float,
-    interval: tuple[float, float],
-    *,
-    jac: Callable[..., Any] | None = None,
-    points: int = 1001,
-    ax: Axes | None = None,
-) -> Figure:
+    fun: Callable[..., Any], lam: float, interval: tuple[float, float], *,
+    jac: Callable[..., Any] | None = None, points: int = 1001, ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot a function of one variable together with its penalised form f + λ‖∇f‖².
 
     `fun` takes points of shape (..., 1), as `steepen.functions["levy"].at(n=1)` does; `jac` is its gradient,
@@ -127,14 +119,9 @@ def landscape(
 
 
 def trajectories(
-    fun: Callable[..., Any],
-    results: Mapping[str, Run],
-    bounds: ArrayLike | None = None,
-    *,
-    heat: bool = False,
-    points: int = 200,
-    ax: Axes | None = None,
-) -> Figure:
+    fun: Callable[..., Any], results: Mapping[str, Run], bounds: ArrayLike | None = None, *,
+    heat: bool = False, points: int = 200, ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot the contours of a function of two variables and the paths of runs made with `trace="x"`.
 
     A path (for a batch, one per row) starts at a dot and ends at a cross; stars are the known minimisers.

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-TINY = 1e-30
-"""Under the root, so that its derivative is finite where the gradient vanishes."""
+TINY = 1e-30  # under the root, so that its derivative is finite where the gradient vanishes
 
 
 class GradientPenalty(Module):
