@@ -258,8 +258,7 @@ def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.floa
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
             low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))
         else:
-            infinite = ((-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds)
-            pairs = np.array(list(infinite))
+            pairs = np.array([(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds])
             if pairs.shape != (n, 2) or pairs.dtype.kind not in "biuf":
                 raise ValueError
             low, high = np.array(pairs.T, dtype=float, order="C")

@@ -176,11 +176,9 @@ class Plan:
         """Return a description that identifies this sweep; functions by their values at the starts."""
         starts = b"".join(target.starts.tobytes() for target in self.targets.values())
         settings = [one for call in self.calls for one in call.settings]
+        functions = {name: {"starts": len(one.starts), "f0": one.f0} for name, one in self.targets.items()}
         return {
-            "results": "sweep",
-            "functions": {
-                name: {"starts": len(target.starts), "f0": target.f0} for name, target in self.targets.items()
-            },
+            "results": "sweep", "functions": functions,
             "starts": hashlib.sha256(starts).hexdigest()[:16],
             "settings": [{name: _said(value) for name, value in one.items()} for one in settings],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},

@@ -107,11 +107,8 @@ def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:
             continue
         others = [one for one in SETTINGS if one not in ("lam", "step") and one in part]
         for setting, cell in part.groupby(others, dropna=False, observed=True, sort=False):
-            varied = [
-                f"{one}={value}"
-                for one, value in zip(others, setting, strict=True)
-                if part[one].nunique() > 1
-            ]
+            pairs = zip(others, setting, strict=True)
+            varied = [f"{one}={value}" for one, value in pairs if part[one].nunique() > 1]
             file = quote("-".join(["map", str(name), str(method), *varied]), safe=" ()=,")
             plot.save(plot.settings_map(cell, fmin=fmin[name]), folder / f"{file}.png")
     if any(name.startswith("f_") for name in table):

@@ -98,10 +98,8 @@ def minimize(
     mesh = None if rows is None else _mesh_of(x) if mesh is None else mesh
     with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
         traced, reads, aux = traceable(fun, shape, x, args, numeric, has_aux)
-    program, inputs = (
-        Program(traced, shape, static, trace),
-        Inputs((*jax.tree.leaves(numeric), *reads), numbers, sides),
-    )
+    program = Program(traced, shape, static, trace)
+    inputs = Inputs((*jax.tree.leaves(numeric), *reads), numbers, sides)
     still_x, still_inputs = still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     found = solve(program, still_x, still_inputs, slots, mesh)
     if mesh is not None and mesh.explicit_axes and is_traced(inputs) and not is_traced(still):

@@ -1,8 +1,5 @@
 """GapSAM for optax, called by training loops: ascent length from the validation gap; pure, also in `jit`."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple

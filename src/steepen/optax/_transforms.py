@@ -1,8 +1,5 @@
 """`sam`, `cgd`, `msam` as optax transformations, for training loops; checks for `gap_sam` too; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple

@@ -1,8 +1,5 @@
 """`jax.value_and_grad` with an ascent step, for training loops: the loss, the gradient to step by; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

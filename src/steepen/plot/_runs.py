@@ -69,8 +69,7 @@ def convergence(
     if any((np.asarray(line.get_ydata()) > 0).any() for line in canvas.lines):
         canvas.set_yscale("log")
     canvas.xaxis.get_major_locator().set_params(integer=True)
-    canvas.set_xlabel(label_x)
-    canvas.set_ylabel("f − f*")
+    canvas.set(xlabel=label_x, ylabel="f − f*")
     canvas.margins(x=0.02)
     finish(canvas)
     return canvas.figure
@@ -227,12 +226,10 @@ def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
     spent = spent[np.linspace(0, len(spent) - 1, min(len(spent), 500)).astype(int)]
-    reached = np.array(
-        [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
-    )
-    # non-finite f counts as worst; this method averages no two values
-    reached[~np.isfinite(reached)] = np.inf
-    return spent, np.quantile(reached, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
+    reached = [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
+    ranked = np.where(np.isfinite(reached), reached, np.inf)  # what is not finite counts as worst
+    # this method averages no two values
+    return spent, np.quantile(ranked, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
 
 
 def _paths(label: str, trace: Trace) -> list[Floats]:

@@ -1,9 +1,5 @@
 """`gen_candidates`, called by BoTorch's `optimize_acqf`: all restarts in one batched run; model unchanged."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 import warnings

@@ -1,9 +1,5 @@
 """`fit`, called by BoTorch's `fit_gpytorch_mll`: minimises, and sets the model's hyperparameters in place."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 import warnings

@@ -1,9 +1,5 @@
 """A gradient penalty, the paper's future work, for users of PenalizedAcquisitionFunction; changes nothing."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any
