@@ -40,31 +40,10 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "BFGS",
-    "CGD",
-    "DFP",
-    "GD",
-    "Best",
-    "Budget",
-    "CGDAuto",
-    "CheckpointError",
-    "Direction",
-    "L",
-    "Newton",
-    "Result",
-    "State",
-    "Status",
-    "Trace",
-    "functions",
-    "load_results",
-    "minimize",
-    "penalties",
-    "schedules",
-    "steps",
-    "sweep",
-    "switches",
-    "theory",
-]
+    "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "Direction", "L", "Newton",
+    "Result", "State", "Status", "Trace", "functions", "load_results", "minimize", "penalties", "schedules",
+    "steps", "sweep", "switches", "theory",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -82,8 +82,8 @@ class L(Schedule):
     T: int | None = None
 
     def __post_init__(self) -> None:
-        number("start", self.start, "a finite number", above=-math.inf)
-        number("end", self.end, "a finite number", above=-math.inf)
+        number("start", self.start, "a finite number")
+        number("end", self.end, "a finite number")
         if self.T is not None:
             whole("T", self.T, 1)
 
@@ -204,12 +204,10 @@ class Perturbed(_Following):
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         lam = super().at(lam, along, square, scale)
-        vanishing = abs(along + scale * lam * square) <= _NEAR * abs(along)
+        # so that it acts before the loop takes note
+        vanishing = abs(along + scale * lam * square) <= 2 * VANISHED * abs(along)
         other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))
         return lam * other
-
-
-_NEAR = 2 * VANISHED  # so that it acts before the loop takes note
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ FAULTS: tuple[Fault, ...] = (
         ("state.central = backend.and_not(state.central, rows & fine)", "pass",
          "Differences are forward again where that is accurate enough."),
         ("backend.select(quantised, RESOLUTION, NOISE)", "NOISE", "Few digits have a status of their own."),
-        ("backend.select(quantised, tuning.CRAWLS * low, low)", "backend.select(quantised, 0.0 * low, low)",
+        ("backend.select(quantised, tuning.CRAWLS, 1.0)", "backend.select(quantised, 0.0, 1.0)",
          "A rounded f has ended where what is left is far below the step between its values.")),
     *within("_evaluation/finite_differences.py",
         ("np.where(to_numpy(self.space.fixed(point)), 0.0, h)", "h",

@@ -22,12 +22,9 @@ from .scipy_options import understood
 
 @spelled_out(Keywords)
 def minimize(
-    fun: Callable[..., Any],
-    x0: ArrayLike | Array,
-    args: Any = (),
-    method: str | Direction = "cgd-auto",
+    fun: Callable[..., Any], x0: ArrayLike | Array, args: Any = (), method: str | Direction = "cgd-auto",
     **keywords: Unpack[Keywords],
-) -> Result:
+) -> Result:  # fmt: skip
     """Minimise a function from a start point, or from many at once.
 
     Parameters

@@ -56,20 +56,10 @@ class Race:
 
 
 def descend(
-    fun: Any,
-    x0: NDArray[Any],
-    low: NDArray[Any],
-    high: NDArray[Any],
-    *,
-    iters: int | None = None,
-    evals: int | None = None,
-    seconds: float | None = None,
-    ftol: float | None = None,
-    gtol: float | None = None,
-    memory: int = 10,
-    trials: int = 20,
-    race: bool = False,
-) -> Result:
+    fun: Any, x0: NDArray[Any], low: NDArray[Any], high: NDArray[Any], *, iters: int | None = None,
+    evals: int | None = None, seconds: float | None = None, ftol: float | None = None,
+    gtol: float | None = None, memory: int = 10, trials: int = 20, race: bool = False,
+) -> Result:  # fmt: skip
     """Minimise, within bounds, a function that returns f and ∇f for a batch."""
     usual = 1e-6 if x0.dtype == np.float32 else 2.2e-9
     return minimize(

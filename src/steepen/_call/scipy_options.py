@@ -17,9 +17,7 @@ from .keywords import DEFAULTS, LIMITS, complete
 
 SYNONYMS = {"maxcor": "memory", "gradient": "jac"}
 OTHERS = ("eps", "finite_diff_rel_step", "maxls", "return_all", "disp")
-
-ARGUMENTS = ("options", "jac", "hess", "hessp", "bounds", "callback")
-"""Arguments that, as in SciPy, may not be passed as options."""
+ARGUMENTS = ("options", "jac", "hess", "hessp", "bounds", "callback")  # as in SciPy, these are no options
 
 
 def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> dict[str, Any]:

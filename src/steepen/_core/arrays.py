@@ -21,10 +21,8 @@ Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
 """The same for conditions: a bool, or an array of bools, one per row, True where it holds."""
 
 MaybeArray: TypeAlias = Any
-"""An Array, or None where it is not known."""
-
 MaybeScalar: TypeAlias = Any
-"""A Scalar, or None where it is not known."""
+"""An Array, and a Scalar, or None where it is not known."""
 
 Rows: TypeAlias = NDArray[np.intp]
 """The indices of some rows of a batch, in contrast to a Mask."""

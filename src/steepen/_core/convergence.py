@@ -11,8 +11,7 @@ from .backends import Backend
 from .state import RUNNING, Point, StepInfo
 from .status import Status
 
-BOTTOM = -1e-8
-"""f counts as unbounded below this multiple of the largest number of its dtype."""
+BOTTOM = -1e-8  # f counts as unbounded below this multiple of the largest number of its dtype
 
 CONVERGED, FTOL, XTOL, RELATIVE = map(int, (Status.CONVERGED, Status.FTOL, Status.XTOL, Status.RELATIVE))
 UNBOUNDED, NONFINITE_VALUE, NONFINITE_GRADIENT = map(

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TypeAlias
 
 from .arrays import Array, Mask, Scalar
 from .backends import Backend
 
-VANISHED = 1e-3
-"""A penalised direction this small against ∇f has led to an artificial stationary point."""
-
+VANISHED = 1e-3  # a penalised direction this small against ∇f has led to an artificial stationary point
 TINY = 1e-300
-
-
-Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
-"""p, which descends f; ∇fᵀp; where p is the one proposed, the guard has fired, p is tiny beside ∇f."""
 
 
 def guarded(
     backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False, rare: bool = False
-) -> Guarded:
+) -> tuple[Array, Scalar, Mask, Mask, Mask]:
     """Return p where it is on and descends f (g is ∇f, `size` its norm) with a finite slope, else −∇f.
 
+    Also return ∇fᵀp, and where p is the one proposed, the guard has fired, p is tiny beside ∇f.
     At a `trusted` p the gradient vanishes, and any slope will do; a guard that is `rare` may be deferred.
     """
     slope = backend.dot(g, p)

@@ -32,8 +32,7 @@ class InverseHessian(LinearOperator):
     def _transpose(self) -> Any:  # G is symmetric
         return self
 
-    def _adjoint(self) -> Any:
-        return self
+    _adjoint = _transpose
 
     def todense(self) -> NDArray[Any]:
         """Return the dense matrix, exactly symmetric."""

@@ -9,15 +9,9 @@ Which = Literal["largest", "smallest", "magnitude"]
 
 
 def lanczos(
-    product: Callable[[Any], Any],
-    start: Any,
-    *,
-    which: Which = "largest",
-    tol: float,
-    most: int,
-    norm: Callable[[Any], float],
-    eps: float,
-) -> tuple[float, int, float, bool]:
+    product: Callable[[Any], Any], start: Any, *, which: Which = "largest", tol: float, most: int,
+    norm: Callable[[Any], float], eps: float,
+) -> tuple[float, int, float, bool]:  # fmt: skip
     """Run Lanczos' iteration (1950) from a vector of NumPy or torch, with full reorthogonalisation.
 
     The start must be random. Return a Rayleigh quotient, the number of products (`most` at most), the norm of

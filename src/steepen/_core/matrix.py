@@ -14,11 +14,8 @@ from __future__ import annotations
 from .arrays import Array
 from .backends import Backend
 
-CURVATURE = 1e-10
-"""A pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite."""
-
-LEAST, MOST = 1e-290, 1e290
-"""A pair is skipped, too, if yᵀs or the curvature of the matrix along it lies outside: it would overflow."""
+CURVATURE = 1e-10  # a pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite
+LEAST, MOST = 1e-290, 1e290  # or if yᵀs or the matrix's curvature along it lies outside: it would overflow
 
 
 def update(matrix: Array, a: Array, b: Array, backend: Backend, *, product_form: bool) -> Array:

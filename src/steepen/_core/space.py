@@ -14,17 +14,10 @@ from .backends import Backend
 Product: TypeAlias = Callable[[Array], Array]
 """v ↦ G·v."""
 
-PULLS, PULLED = 30, 1e-12
-"""Iterations and squared tolerance of the CG solve that keeps the held variables fixed."""
-
-NEAR = 1e-8
-"""A variable this close to its bound, relative to the bound's magnitude, is treated as at the bound."""
-
-PART = 1e-2
-"""In a box narrower than the difference interval, the interval is this fraction of the width."""
-
-CORNERS = 9
-"""Maximum number of times a step is recomputed because other variables belong at their bounds."""
+PULLS, PULLED = 30, 1e-12  # iterations and squared tolerance of the CG solve that keeps held variables fixed
+NEAR = 1e-8  # a variable this close to its bound, relative to the bound's magnitude, is treated as at it
+PART = 1e-2  # in a box narrower than the difference interval, the interval is this fraction of the width
+CORNERS = 9  # the most times that a step is recomputed because other variables belong at their bounds
 
 
 class Everywhere:
@@ -207,13 +200,9 @@ class _Pull(NamedTuple):
 
 
 def without(
-    product: Product,
-    v: Array,
-    held: Array,
-    diagonal: Callable[[], Array],
-    backend: Backend,
+    product: Product, v: Array, held: Array, diagonal: Callable[[], Array], backend: Backend,
     target: Array | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return G·(v − z) and z, with z in the held variables such that their result is zero, or `target`.
 
     For zero, that is the product of v with the inverse of the free block of G⁻¹. z is computed by conjugate
@@ -269,8 +258,7 @@ def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.floa
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
             low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))
         else:
-            infinite = ((-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds)
-            pairs = np.array(list(infinite))
+            pairs = np.array([(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds])
             if pairs.shape != (n, 2) or pairs.dtype.kind not in "biuf":
                 raise ValueError
             low, high = np.array(pairs.T, dtype=float, order="C")

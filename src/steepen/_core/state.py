@@ -11,11 +11,8 @@ from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
 
 NAN = float("nan")
 
-RUNNING = -1
-"""The status of a row that is still running."""
-
-TRANSIENT = {"transient": True}
-"""Marks fields used only within an iteration; they have no meaning between two iterations."""
+RUNNING = -1  # the status of a row that is still running
+TRANSIENT = {"transient": True}  # marks fields that have no meaning between two iterations
 
 
 @dataclass(frozen=True)

@@ -155,10 +155,9 @@ class AdaptiveGradient(AdaptiveDifferences):
         small = small & (decrease <= low) & (hidden <= low) & self._sound(c)
         # a slope that noise does not hide may lead far along a valley, which these sums do not show; the
         # error of a quantised f is not random, and a search may still find a slope
-        small = backend.and_not(
-            small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (self.state.resolution > 0)
-        )
-        return self._confirmed(c, small, backend.select(hidden > decrease, FD_LIMIT, ROUNDOFF))
+        doubt = (noisy & (decrease > tuning.RESOLVED * hidden)) | (self.state.resolution > 0)
+        code = backend.select(hidden > decrease, FD_LIMIT, ROUNDOFF)
+        return self._confirmed(c, backend.and_not(small, doubt), code)
 
     def improves(self, c: SolverState, stuck: Mask) -> tuple[Mask, Whole]:
         """Make differences central; end rows whose central gradient does not exceed its error.
@@ -175,17 +174,14 @@ class AdaptiveGradient(AdaptiveDifferences):
         low, quantised = 2 * self.visible(point.f), self.state.resolution > 0
         noisy = self.noise.noisy(point.f)
         # the predicted decrease did not appear; rounding may exceed that of one operation
-        unseen = backend.select(
-            noisy, backend.select(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low
-        )
+        unseen = low * backend.select(noisy, backend.select(quantised, tuning.CRAWLS, 1.0), tuning.CLEAR)
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.stalled & (decrease > tuning.RESOLVED * hidden)
         lost = backend.and_not(backend.num.maximum(decrease, hidden) <= unseen, clear)
         # an error that hides much of the total decrease proves nothing
         part = hidden <= tuning.CRAWLS * backend.num.maximum(abs(point.f), c.first - point.f)
-        spent = ((decrease <= hidden) & (part | (decrease <= low))) | backend.and_not(
-            lost, quantised & (self.state.noise > 0)
-        )
+        spent = (decrease <= hidden) & (part | (decrease <= low))
+        spent = spent | backend.and_not(lost, quantised & (self.state.noise > 0))
         # the error of a quantised f is not random: it repeats
         spent = backend.and_not(stuck & spent & self._sound(c), quantised & (hidden > low))
         doubt = backend.and_not(stuck, spent) & self.evaluator.counter.affords(NOISE_COST)

@@ -20,11 +20,8 @@ from .tensors import fetched, tensor
 
 AUTODIFF = ("jax", "torch")
 
-UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")
-"""What JAX prints without all that it does: objects, and derivative rules."""
-
-FEW = 1024
-"""The numbers that a derivative rule reads are compared at every call if there are no more of them."""
+UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")  # objects and derivative rules, printed by name alone
+FEW = 1024  # the numbers that a derivative rule reads are compared at every call if there are no more of them
 
 
 class Derivatives(NamedTuple):

@@ -41,10 +41,7 @@ class EvaluationCounter:
         self.budget = budget
         self.rows = backend.size  # how many are live; None for a single run
         # in a batch these are plain numbers for as long as all rows have the same counts
-        self.nfev: Whole = 0
-        self.njev: Whole = 0
-        self.nhvp: Whole = 0
-        self.nhev: Whole = 0
+        self.counts = Counts()
         self.timed = self.budget.seconds is not None
         self.counted = self.budget.grads is not None or self.budget.evals is not None
         self.cut = False  # whether a limit has prevented an evaluation

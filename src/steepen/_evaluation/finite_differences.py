@@ -314,9 +314,8 @@ class AdaptiveDifferences(DifferenceGradient):
         state, backend = self.state, self.backend
         self._learn_curvature(curvature, rows)
         slopes = np.abs(g * to_numpy(x)).sum(axis=-1)
-        state.conditioning = backend.select(
-            rows & np.isfinite(slopes), backend.scalar(slopes), state.conditioning
-        )
+        shown = rows & np.isfinite(slopes)
+        state.conditioning = backend.select(shown, backend.scalar(slopes), state.conditioning)
 
     # --- second derivatives --------------------------------------------------------------------------
 

@@ -76,9 +76,8 @@ class _Ground:
         self.still, self.low = part * self.top, part * abs(point.f)
         self.limit = backend.num.maximum(self.low, NOISE_LEVELS * noise)
         rounding = context.eps * abs(point.f)
-        longer = backend.num.minimum(
-            backend.num.sqrt(backend.ratio(noise, rounding)), LONGEST / context.eps**0.5
-        )
+        longer = backend.num.sqrt(backend.ratio(noise, rounding))
+        longer = backend.num.minimum(longer, LONGEST / context.eps**0.5)
         self.stretch = backend.select(noise > rounding, longer, 1.0)
         free = context.space.free(point.x, point.g, point.g)
         self.size = backend.norm(free)

@@ -13,10 +13,8 @@ from .._call.keywords import MethodSettings
 from .._tools.check import is_number, one_of
 from ..directions import CGD, METHODS
 
-AXES = tuple(MethodSettings.__annotations__)
-"""The keys of a setting besides the method."""
-BY_ROW = ("step", "lam", "r")
-"""The settings that may differ between the rows of a batch."""
+AXES = tuple(MethodSettings.__annotations__)  # the keys of a setting besides the method
+BY_ROW = ("step", "lam", "r")  # the settings that may differ between the rows of a batch
 
 Setting = dict[str, Any]
 

@@ -48,19 +48,11 @@ class SweepKeywords(Shared, total=False):
 
 @spelled_out(SweepKeywords)
 def sweep(
-    fun: Any,
-    starts: ArrayLike | int | Mapping[str, Any],
-    *,
-    method: str | Sequence[str] = "cgd-auto",
-    seed: int = 0,
-    at: Sequence[int] = (),
-    points: bool = False,
-    out: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    rows: int | None = None,
-    progress: bool = False,
-    **keywords: Unpack[SweepKeywords],
-) -> pd.DataFrame:
+    fun: Any, starts: ArrayLike | int | Mapping[str, Any], *, method: str | Sequence[str] = "cgd-auto",
+    seed: int = 0, at: Sequence[int] = (), points: bool = False,
+    out: str | os.PathLike[str] | None = None, jobs: int | None = None, rows: int | None = None,
+    progress: bool = False, **keywords: Unpack[SweepKeywords],
+) -> pd.DataFrame:  # fmt: skip
     """Minimise functions from many starts with many settings, and return a table with one row per run.
 
     Every setting may be a list: all combinations are run, and a method ignores settings it does not have.
@@ -184,11 +176,9 @@ class Plan:
         """Return a description that identifies this sweep; functions by their values at the starts."""
         starts = b"".join(target.starts.tobytes() for target in self.targets.values())
         settings = [one for call in self.calls for one in call.settings]
+        functions = {name: {"starts": len(one.starts), "f0": one.f0} for name, one in self.targets.items()}
         return {
-            "results": "sweep",
-            "functions": {
-                name: {"starts": len(target.starts), "f0": target.f0} for name, target in self.targets.items()
-            },
+            "results": "sweep", "functions": functions,
             "starts": hashlib.sha256(starts).hexdigest()[:16],
             "settings": [{name: _said(value) for name, value in one.items()} for one in settings],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},

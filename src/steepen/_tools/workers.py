@@ -13,8 +13,7 @@ from .check import is_whole
 Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 """A map-like callable that evaluates a function at many points."""
 
-THREADED = {"jax", "torch"}
-"""Libraries with their own threads."""
+THREADED = {"jax", "torch"}  # libraries with their own threads
 
 
 @contextmanager
@@ -30,12 +29,11 @@ def mapping_of(workers: Any) -> Iterator[Map | None]:
     else:
         with ExitStack() as stack:
             pools: list[Any] = []
+            count = None if workers == -1 else int(workers)
 
             def mapped(function: Callable[..., Any], points: Iterable[Any]) -> Iterable[Any]:
                 if not pools:  # now that the function is known: each process is sent it once
-                    pools.append(
-                        stack.enter_context(_pool(function, None if workers == -1 else int(workers)))
-                    )
+                    pools.append(stack.enter_context(_pool(function, count)))
                 return pools[0].map(_evaluate, points)
 
             yield mapped

@@ -47,17 +47,14 @@ def _start(  # pyright: ignore[reportUnusedFunction]
 
 @app.command(epilog=EXIT_CODES)
 def explore(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FUNCTION",
-            help="The function to show first, of one or two variables: a name from `steepen.functions`, "
-            "with the suffix -1d for its one-variable form.",
-        ),
-    ] = "branin",
+    name: Annotated[str, typer.Argument(
+        metavar="FUNCTION",
+        help="The function to show first, of one or two variables: a name from `steepen.functions`, "
+        "with the suffix -1d for its one-variable form.",
+    )] = "branin",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
     home: Home = None,
-) -> int:
+) -> int:  # fmt: skip
     """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD.
 
     This needs the source tree: run it in a clone.

@@ -24,16 +24,11 @@ from ..plot._sweeps import SETTINGS, cells, mapped
 
 
 def command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE.toml", exists=True, dir_okay=False,
-            help="The arguments of `steepen.sweep`; docs/many.md has an example.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="The output folder; by default `out/FILE`.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(
+        metavar="FILE.toml", exists=True, dir_okay=False,
+        help="The arguments of `steepen.sweep`; docs/many.md has an example.",
+    )],
+    out: Annotated[Path | None, typer.Option(help="The output folder; by default `out/FILE`.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
 ) -> int:  # fmt: skip
@@ -112,11 +107,8 @@ def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:
             continue
         others = [one for one in SETTINGS if one not in ("lam", "step") and one in part]
         for setting, cell in part.groupby(others, dropna=False, observed=True, sort=False):
-            varied = [
-                f"{one}={value}"
-                for one, value in zip(others, setting, strict=True)
-                if part[one].nunique() > 1
-            ]
+            pairs = zip(others, setting, strict=True)
+            varied = [f"{one}={value}" for one, value in pairs if part[one].nunique() > 1]
             file = quote("-".join(["map", str(name), str(method), *varied]), safe=" ()=,")
             plot.save(plot.settings_map(cell, fmin=fmin[name]), folder / f"{file}.png")
     if any(name.startswith("f_") for name in table):

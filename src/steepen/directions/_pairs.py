@@ -187,9 +187,8 @@ class Pairs(NamedTuple):
         c = 0.5 * agree * (with_s + with_y)
         s1, y1 = s - backend.mix(c, S), y - backend.mix(c, Y)
         rest, along, across = backend.inner((s1, y1), (s1, s1), (y1, y1))
-        enough = (rest > INDEPENDENT * sy) & (
-            rest > CURVATURE * backend.root(along, s1) * backend.root(across, y1)
-        )
+        least = CURVATURE * backend.root(along, s1) * backend.root(across, y1)
+        enough = (rest > INDEPENDENT * sy) & (rest > least)
         if not backend.all(enough):  # then it is kept unchanged, and the others are dropped
             s1, y1 = backend.where(enough, s1, s), backend.where(enough, y1, y)
             rest = backend.select(enough, rest, sy)

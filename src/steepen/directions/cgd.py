@@ -83,9 +83,9 @@ class CGD(Direction):
 
     def switch(self, total: int | None) -> Switch:
         """Return the switch of the CGD-FD listing for the difference, with b = T/4; none for the others."""
-        if self.curvature != "difference" or total is None:
-            return FirstGuard() if self.curvature == "difference" else Never()
-        return After(total // 4) | FirstGuard()
+        if self.curvature != "difference":
+            return Never()
+        return FirstGuard() if total is None else After(total // 4) | FirstGuard()
 
     def cost(self, evaluator: Evaluator) -> Cost:
         if self.curvature == "exact":
@@ -108,7 +108,6 @@ class CGD(Direction):
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
-        """Return −(∇f + λ·H·∇h(∇f))."""
         backend, space, penalty, x, g = context.backend, context.space, self.penalty, point.x, point.g
         free = space.free(x, g, g) if space.bounded else g
         if backend.all(on):

@@ -1,7 +1,4 @@
-"""BFGS and DFP, as directions for the drivers and, in Hessian form, as a curvature for CGD; no evaluations.
-
-Pairs with yᵀs ≤ 1e-10·‖y‖‖s‖ are skipped: the matrix keeps its last value and stays positive definite.
-"""
+"""BFGS and DFP: directions for the drivers and, in Hessian form, a curvature for CGD; no evaluations."""
 
 from __future__ import annotations
 
@@ -54,7 +51,6 @@ class _QuasiNewton(Direction):
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
-        """Return −G·∇f."""
         backend, matrix = context.backend, memory.matrix
         product, diagonal = partial(backend.product, matrix), partial(backend.diagonal, matrix)
         return Proposal(-context.space.solve(product, diagonal, point.x, point.g), 0.0, memory)

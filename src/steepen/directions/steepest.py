@@ -28,5 +28,4 @@ class GD(Direction):
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
-        """Return −∇f."""
         return Proposal(-point.g, 0.0)

@@ -34,11 +34,7 @@ class _Catalogue(ModuleType, Mapping[str, Function]):
     """The class of this module, which makes `st.functions["levy"]` work."""
 
     # Mapping compares by content and so forbids hashing; a module is compared by identity.
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
+    __eq__, __hash__ = object.__eq__, object.__hash__  # pyright: ignore[reportAssignmentType]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)  # so that functions that refer to it can be pickled

@@ -15,9 +15,7 @@ from ._numerics import Array, points
 Formula = Callable[[Array, bool], Any]
 Sized = ArrayLike | Callable[[int], ArrayLike]
 
-# The complex step for a direction of unit size: its square is lost next to 1, and products of a few do not
-# underflow.
-_STEP = 2.0**-100
+_STEP = 2.0**-100  # for a unit direction: its square is lost next to 1, products of a few do not underflow
 
 
 class Function:

@@ -45,9 +45,7 @@ from ..jax._program import Program, Shape, filled, vector_of  # noqa: E402
 
 __all__ = ["Adjoint", "Minimiser"]
 
-UNLIMITED = Budget(iters=2**31 - 1)
-"""Steps are limited by optimistix's `max_steps`."""
-
+UNLIMITED = Budget(iters=2**31 - 1)  # steps are limited by optimistix's `max_steps`
 KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in ("tol", "gtol", "ftol"))
 """Settings that have no other name in optimistix."""
 

@@ -23,8 +23,8 @@ from ._jax import jax, jnp
 from ._program import Program
 from ._solution import Solution, Trace
 
-CONVERGED, DEFERRED = int(Status.CONVERGED), -2
-"""DEFERRED: a quick run came to a rare case, and must be repeated by the full program."""
+CONVERGED = int(Status.CONVERGED)
+DEFERRED = -2  # a quick run came to a rare case, and must be repeated by the full program
 
 for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
@@ -163,7 +163,6 @@ class Driver:
     def turn_if_running(self, slot: Slot) -> Slot:
         """Do one iteration, or nothing if the run has ended; its state is then as `end` needs it."""
         new = self.turn(slot)
-
         kept = partial(jax.tree.map, partial(jnp.where, slot.running))
         for name in ("status", "spent") if self.iteration.step.searches else ("status", "spent", "point"):
             setattr(new.c, name, kept(getattr(new.c, name), getattr(slot.c, name)))

@@ -40,20 +40,10 @@ class Bounds(NamedTuple):
 @plain()
 @spelled_out(RunSettings)
 def minimize(
-    fun: Any,
-    x0: Any,
-    args: Any = (),
-    method: str | Direction = "cgd-auto",
-    *,
-    bounds: Any = None,
-    trace: int | None = None,
-    batch: bool | None = None,
-    slots: int | None = None,
-    mesh: Any = None,
-    unsound: bool = False,
-    has_aux: bool = False,
-    **settings: Unpack[RunSettings],
-) -> Solution:
+    fun: Any, x0: Any, args: Any = (), method: str | Direction = "cgd-auto", *, bounds: Any = None,
+    trace: int | None = None, batch: bool | None = None, slots: int | None = None, mesh: Any = None,
+    unsound: bool = False, has_aux: bool = False, **settings: Unpack[RunSettings],
+) -> Solution:  # fmt: skip
     """Minimise a function that JAX can trace, in one compiled program.
 
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
@@ -108,10 +98,8 @@ def minimize(
     mesh = None if rows is None else _mesh_of(x) if mesh is None else mesh
     with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
         traced, reads, aux = traceable(fun, shape, x, args, numeric, has_aux)
-    program, inputs = (
-        Program(traced, shape, static, trace),
-        Inputs((*jax.tree.leaves(numeric), *reads), numbers, sides),
-    )
+    program = Program(traced, shape, static, trace)
+    inputs = Inputs((*jax.tree.leaves(numeric), *reads), numbers, sides)
     still_x, still_inputs = still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     found = solve(program, still_x, still_inputs, slots, mesh)
     if mesh is not None and mesh.explicit_axes and is_traced(inputs) and not is_traced(still):

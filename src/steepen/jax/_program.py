@@ -30,17 +30,14 @@ from ..switches import After
 from ._jax import core, jax, jnp
 
 ERRORS = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
+    jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
+)  # fmt: skip
 
 OTHERS = tuple(str(Path(place).parent) for place in (jax.__file__, np.__file__, Path(__file__).parent))
 """Directories of code that is not the user's."""
 
-SHORT, PAIRS = 16, 20
-"""The default memory of cgd-auto above SHORT variables: more pairs save iterations, but no time."""
+SHORT, PAIRS = 16, 20  # the pairs of cgd-auto above SHORT variables: more save iterations, but no time
 
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),

@@ -15,14 +15,9 @@ from ._loop import DEFERRED, Driver, Inputs
 from ._program import Program
 from ._solution import Solution
 
-BLOCK = 4
-"""A block is this fraction of all slots."""
-
-STEP = 4
-"""Batches are padded to 2, 8, 32, … starts, by this factor: those of one size share a program."""
-
-NARROW, WIDE = 128, 1 << 17
-"""The default number of slots: on a CPU, whose cache should hold them, and elsewhere."""
+BLOCK = 4  # a block is one in so many of all slots
+STEP = 4  # batches are padded to 2, 8, 32, … starts, by this factor: those of one size share a program
+NARROW, WIDE = 128, 1 << 17  # slots, if not given: on a CPU, whose cache should hold them, and elsewhere
 
 
 def solve(program: Program, x: Any, inputs: Inputs, slots: int | None, mesh: Any) -> Solution:

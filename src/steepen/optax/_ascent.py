@@ -1,8 +1,5 @@
 """The ascent step of `value_and_grad`, `sam`, `cgd` and `msam`: strength, length, the new gradient; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 import math
@@ -64,8 +61,7 @@ def strength_of(mask: Mask = None, dtype: Any = None, **given: Any) -> Strength:
         raise TypeError(f"{', '.join(given)}: expected one of them, to set the strength; got {came}")
     ((name, value),) = found.items()
     if is_number(value):
-        least = -math.inf if name == "lam" else 0.0
-        what = "a finite number" if name == "lam" else "a number, 0 or more"
+        what, least = ("a finite number", -math.inf) if name == "lam" else ("a number, 0 or more", 0.0)
         number(name, value, f"{what}, or a schedule", least=least)
     elif not (callable(value) or isinstance(value, jax.Array)):
         raise TypeError(f"{name}: expected a number or a schedule of the step, got {value!r}")

@@ -1,8 +1,5 @@
 """GapSAM for optax, called by training loops: ascent length from the validation gap; pure, also in `jit`."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -55,14 +52,9 @@ class GapSAMState(NamedTuple):
 
 
 def gap_sam(
-    base: optax.GradientTransformation,
-    total_steps: int,
-    *,
-    every: int = 2,
-    strength: float = 1.0,
-    gate: tuple[float, float] | None = ascent.GATE,
-    mask: Mask = None,
-) -> optax.GradientTransformationExtraArgs:
+    base: optax.GradientTransformation, total_steps: int, *, every: int = 2, strength: float = 1.0,
+    gate: tuple[float, float] | None = ascent.GATE, mask: Mask = None,
+) -> optax.GradientTransformationExtraArgs:  # fmt: skip
     """SAM around a transformation, with the ascent step length set from validation data.
 
     For the method, its formulas, and `every`, `strength` and `gate` see `steepen.torch.GapSAM`.

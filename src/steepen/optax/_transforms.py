@@ -1,8 +1,5 @@
 """`sam`, `cgd`, `msam` as optax transformations, for training loops; checks for `gap_sam` too; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -73,13 +70,9 @@ def sam(
 
 
 def cgd(
-    base: optax.GradientTransformation,
-    lam: ScalarOrSchedule | None = None,
-    *,
-    ratio: ScalarOrSchedule | None = None,
-    mask: Mask = None,
-    dtype: Any = None,
-) -> optax.GradientTransformationExtraArgs:
+    base: optax.GradientTransformation, lam: ScalarOrSchedule | None = None, *,
+    ratio: ScalarOrSchedule | None = None, mask: Mask = None, dtype: Any = None,
+) -> optax.GradientTransformationExtraArgs:  # fmt: skip
     """CGD around a transformation: steps on the landscape f + λ‖∇f‖², with the paper's guard.
 
     `update(g, state, params, grad_fn=…)` takes the gradient g of the batch, and a function of the parameters

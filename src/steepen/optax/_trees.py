@@ -1,8 +1,5 @@
 """Arithmetic on trees of parameters, their checks, and running means, for all of steepen.optax; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple

@@ -1,8 +1,5 @@
 """`jax.value_and_grad` with an ascent step, for training loops: the loss, the gradient to step by; pure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -20,18 +17,11 @@ from ._trees import Mask, check
 
 
 def value_and_grad(
-    loss: Callable[..., Any],
-    *,
-    rho: ScalarOrSchedule | None = None,
-    lam: ScalarOrSchedule | None = None,
-    ratio: ScalarOrSchedule | None = None,
-    ascent_fraction: float = 1.0,
-    batch_argnums: int | Sequence[int] = 1,
-    has_aux: bool = False,
-    mask: Mask = None,
-    dtype: Any = None,
+    loss: Callable[..., Any], *, rho: ScalarOrSchedule | None = None, lam: ScalarOrSchedule | None = None,
+    ratio: ScalarOrSchedule | None = None, ascent_fraction: float = 1.0,
+    batch_argnums: int | Sequence[int] = 1, has_aux: bool = False, mask: Mask = None, dtype: Any = None,
     axis_name: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Any]:  # fmt: skip
     """Return a function that computes the loss and the gradient to pass to the optimizer.
 
     It replaces `jax.value_and_grad(loss)`. Both passes get the same arguments, so dropout uses one mask.
@@ -101,7 +91,8 @@ def value_and_grad(
 
     def bare(params: Any, *args: Any, **kwargs: Any) -> Any:
         if axis_name is not None:  # JAX sums gradients by what all devices share, and we average
-            numbers = [a for a in jax.tree.leaves((args, kwargs)) if jnp.issubdtype(_type(a), jnp.number)]
+            leaves, kind = jax.tree.leaves((args, kwargs)), jnp.number
+            numbers = [a for a in leaves if jnp.issubdtype(getattr(a, "dtype", bool), kind)]
             params = alike(params, apart([*numbers, jax.lax.axis_index(axis_name)]))
         return jax.value_and_grad(checked, has_aux=has_aux)(params, *args, **kwargs)
 
@@ -117,10 +108,6 @@ def value_and_grad(
         return (average(loss_at_x), *aux) if has_aux else average(loss_at_x), d
 
     return both
-
-
-def _type(a: Any) -> Any:
-    return getattr(a, "dtype", bool)
 
 
 def _check_output(out: Any, has_aux: bool) -> Any:

@@ -24,13 +24,6 @@ from ._runs import convergence, landscape, overview, trajectories
 from ._sweeps import profiles, settings_map
 
 __all__ = [
-    "COLOURS",
-    "SUFFIXES",
-    "convergence",
-    "landscape",
-    "overview",
-    "profiles",
-    "save",
-    "settings_map",
+    "COLOURS", "SUFFIXES", "convergence", "landscape", "overview", "profiles", "save", "settings_map",
     "trajectories",
-]
+]  # fmt: skip

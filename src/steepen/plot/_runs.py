@@ -33,12 +33,9 @@ _AXES = {
 
 
 def convergence(
-    results: Mapping[str, Run],
-    *,
-    fmin: float = 0.0,
-    x_axis: Literal["grads", "iters", "evals"] = "grads",
-    ax: Axes | None = None,
-) -> Figure:
+    results: Mapping[str, Run], *, fmin: float = 0.0,
+    x_axis: Literal["grads", "iters", "evals"] = "grads", ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot f − f* on a log scale against gradients, iterations or function evaluations.
 
     One curve for each label of `results`, coloured by method. For a batch it is the median over the rows,
@@ -72,22 +69,16 @@ def convergence(
     if any((np.asarray(line.get_ydata()) > 0).any() for line in canvas.lines):
         canvas.set_yscale("log")
     canvas.xaxis.get_major_locator().set_params(integer=True)
-    canvas.set_xlabel(label_x)
-    canvas.set_ylabel("f − f*")
+    canvas.set(xlabel=label_x, ylabel="f − f*")
     canvas.margins(x=0.02)
     finish(canvas)
     return canvas.figure
 
 
 def landscape(
-    fun: Callable[..., Any],
-    lam: float,
-    interval: tuple[float, float],
-    *,
-    jac: Callable[..., Any] | None = None,
-    points: int = 1001,
-    ax: Axes | None = None,
-) -> Figure:
+    fun: Callable[..., Any], lam: float, interval: tuple[float, float], *,
+    jac: Callable[..., Any] | None = None, points: int = 1001, ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot a function of one variable together with its penalised form f + λ‖∇f‖².
 
     `fun` takes points of shape (..., 1), as `steepen.functions["levy"].at(n=1)` does; `jac` is its gradient,
@@ -127,14 +118,9 @@ def landscape(
 
 
 def trajectories(
-    fun: Callable[..., Any],
-    results: Mapping[str, Run],
-    bounds: ArrayLike | None = None,
-    *,
-    heat: bool = False,
-    points: int = 200,
-    ax: Axes | None = None,
-) -> Figure:
+    fun: Callable[..., Any], results: Mapping[str, Run], bounds: ArrayLike | None = None, *,
+    heat: bool = False, points: int = 200, ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Plot the contours of a function of two variables and the paths of runs made with `trace="x"`.
 
     A path (for a batch, one per row) starts at a dot and ends at a cross; stars are the known minimisers.
@@ -240,12 +226,10 @@ def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
     spent = spent[np.linspace(0, len(spent) - 1, min(len(spent), 500)).astype(int)]
-    reached = np.array(
-        [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
-    )
-    # non-finite f counts as worst; this method averages no two values
-    reached[~np.isfinite(reached)] = np.inf
-    return spent, np.quantile(reached, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
+    reached = [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
+    ranked = np.where(np.isfinite(reached), reached, np.inf)  # what is not finite counts as worst
+    # this method averages no two values
+    return spent, np.quantile(ranked, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
 
 
 def _paths(label: str, trace: Trace) -> list[Floats]:

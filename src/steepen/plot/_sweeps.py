@@ -109,11 +109,7 @@ def settings_map(
 
 
 def profiles(
-    table: Frame,
-    *,
-    fmin: Mapping[str, float] | None = None,
-    accuracy: float = 1e-3,
-    ax: Axes | None = None,
+    table: Frame, *, fmin: Mapping[str, float] | None = None, accuracy: float = 1e-3, ax: Axes | None = None
 ) -> Figure:
     """Plot the fraction of runs solved against gradients (compare the data profiles of Moré & Wild, 2009).
 

@@ -19,13 +19,6 @@ def _positive(name: str, value: ArrayLike) -> Array:
     return array
 
 
-def _non_negative(name: str, value: ArrayLike) -> Array:
-    array = finite(name, value)
-    if (array < 0).any():
-        raise ValueError(f"{name}: expected 0 or more, got {value!r}")
-    return array
-
-
 def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return 1/(L(1+2λL)²), the step of Theorem 1's linear rate.
 
@@ -38,8 +31,10 @@ def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
     >>> safe_step(L=2.0, lam=0.25)
     0.125
     """
-    smooth = _positive("L", L)
-    return plain(1.0 / (smooth * (1.0 + 2.0 * _non_negative("lam", lam) * smooth) ** 2))
+    smooth, penalty = _positive("L", L), finite("lam", lam)
+    if (penalty < 0).any():
+        raise ValueError(f"lam: expected 0 or more, got {lam!r}")
+    return plain(1.0 / (smooth * (1.0 + 2.0 * penalty * smooth) ** 2))
 
 
 def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:

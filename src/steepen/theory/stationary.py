@@ -80,9 +80,6 @@ def artificial_points(
     def factor(x: Array) -> Array:
         return 1.0 + 2.0 * lam * vector("d2f(x)", d2f(x), x.size)
 
-    def factor_at(x: float) -> float:
-        return float(factor(np.array([x]))[0])
-
     grid = np.linspace(float(ends[0]), float(ends[1]), samples)
     sign = np.sign(factor(grid))
     on_grid = sign == 0
@@ -90,6 +87,7 @@ def artificial_points(
         raise ValueError("d2f: 1 + 2*lam*d2f is zero on a whole interval, where every point is artificial")
     crossings = np.flatnonzero(sign[:-1] * sign[1:] < 0)
     sides = np.stack([grid[crossings], grid[crossings + 1]], axis=-1).tolist()
+    factor_at: Callable[[float], float] = lambda x: float(factor(np.array([x]))[0])  # noqa: E731
     between = [cast(float, brentq(factor_at, a, b, xtol=1e-12 * (b - a))) for a, b in sides]
     roots = np.sort(np.concatenate([grid[on_grid], between]))
     steepest = np.abs(vector("df(x)", df(grid), samples)).max()

@@ -42,9 +42,8 @@ class Batch(Single):
         return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)
 
     def inner(self, *pairs: tuple[Array, Array]) -> Any:
-        return [
-            *to_numpy(self.xp.stack([(a * b).sum(axis=-1) for a, b in pairs])).astype(np.float64, copy=False)
-        ]
+        sums = to_numpy(self.xp.stack([(a * b).sum(axis=-1) for a, b in pairs]))
+        return [*sums.astype(np.float64, copy=False)]
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
         plain = (square > TINY) & (square < HUGE)

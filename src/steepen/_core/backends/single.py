@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from ..arrays import Array, Mask, Rows, Scalar, Whole, adopt, device, identity, namespace, norm, to_numpy
 from . import numbers
 
-SHORT = 8
-"""Rows below this length are kept column by column, each column contiguous, and summed one by one."""
-
-LARGE = 32
-"""From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
-
+SHORT = 8  # rows below this length are kept column by column, each column contiguous, and summed one by one
+LARGE = 32  # from this length on sums of products with a matrix are BLAS's own, below it taken in order
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
 

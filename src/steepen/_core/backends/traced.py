@@ -12,11 +12,8 @@ from typing import Any
 from ..arrays import Array, Mask, Scalar, Whole, norm
 from .single import HUGE, TINY, S, Single, T
 
-SHORT = 16
-"""Up to this length, forming a matrix costs far more than a product with it."""
-
-WIDE, MAPPED = 256, 4096
-"""A larger memory is updated in place, in a single run and under `vmap`; a smaller one is created anew."""
+SHORT = 16  # up to this length, forming a matrix costs far more than a product with it
+WIDE, MAPPED = 256, 4096  # a larger memory is updated in place, in a single run and under `vmap`
 
 
 class Traced(Single):

@@ -27,11 +27,8 @@ try:
 except ImportError:  # Windows: one process writes a file
     fcntl = None
 
-FORMAT = "results 2"
-"""The name of the format, under "steepen" in the first line."""
-
-OLD = "steepen before 0.1.0, as of commit 4732399"
-"""The version that reads the older formats, which have no checksums."""
+FORMAT = "results 2"  # the name of the format, under "steepen" in the first line
+OLD = "steepen before 0.1.0, as of commit 4732399"  # reads the older formats, which have no checksums
 
 Key: TypeAlias = tuple[Hashable, ...]
 Record: TypeAlias = dict[str, Any]

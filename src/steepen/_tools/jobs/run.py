@@ -12,9 +12,7 @@ from ..bar import item_bar
 from ..optional import load
 from .file import JobFile, Key, Record
 
-RETRIES = 2
-"""How often a job whose worker died is tried again."""
-
+RETRIES = 2  # how often a job whose worker died is tried again
 POLL = 0.2  # seconds between reads of what other processes have done
 _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedError"}  # by name: Dask's, Ray's
 

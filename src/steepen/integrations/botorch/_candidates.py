@@ -1,9 +1,5 @@
 """`gen_candidates`, called by BoTorch's `optimize_acqf`: all restarts in one batched run; model unchanged."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 import warnings
@@ -23,18 +19,12 @@ from ._options import read_options
 
 
 def gen_candidates(
-    initial_conditions: Tensor,
-    acquisition_function: Callable[[Tensor], Tensor],
-    lower_bounds: float | Tensor | None = None,
-    upper_bounds: float | Tensor | None = None,
-    *,
-    inequality_constraints: Any = None,
-    equality_constraints: Any = None,
-    nonlinear_inequality_constraints: Any = None,
-    options: Mapping[str, Any] | None = None,
-    fixed_features: Mapping[int, float | Tensor] | None = None,
-    timeout_sec: float | None = None,
-) -> tuple[Tensor, Tensor]:
+    initial_conditions: Tensor, acquisition_function: Callable[[Tensor], Tensor],
+    lower_bounds: float | Tensor | None = None, upper_bounds: float | Tensor | None = None, *,
+    inequality_constraints: Any = None, equality_constraints: Any = None,
+    nonlinear_inequality_constraints: Any = None, options: Mapping[str, Any] | None = None,
+    fixed_features: Mapping[int, float | Tensor] | None = None, timeout_sec: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Maximise an acquisition function from all starts at once, for `optimize_acqf(gen_candidates=…)`.
 
     Every start is a row of one batched, bounded cgd-auto run: a call of the acquisition function evaluates

@@ -1,9 +1,5 @@
 """`fit`, called by BoTorch's `fit_gpytorch_mll`: minimises, and sets the model's hyperparameters in place."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 import warnings
@@ -33,13 +29,10 @@ LIMITS = (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.MAX_GRADIENTS, S
 
 
 def fit(
-    mll: Any,
-    parameters: Mapping[str, Tensor] | None = None,
-    bounds: Mapping[str, Any] | None = None,
-    closure: Callable[[], tuple[Tensor, Any]] | None = None,
-    options: Mapping[str, Any] | None = None,
+    mll: Any, parameters: Mapping[str, Tensor] | None = None, bounds: Mapping[str, Any] | None = None,
+    closure: Callable[[], tuple[Tensor, Any]] | None = None, options: Mapping[str, Any] | None = None,
     timeout_sec: float | None = None,
-) -> OptimizationResult:
+) -> OptimizationResult:  # fmt: skip
     """Fit a GPyTorch model by its marginal log likelihood, for `fit_gpytorch_mll(mll, optimizer=…)`.
 
     A likelihood may have several maxima. With BoTorch's `max_attempts=8, pick_best_of_all_attempts=True`,

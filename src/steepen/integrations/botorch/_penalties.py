@@ -1,9 +1,5 @@
 """A gradient penalty, the paper's future work, for users of PenalizedAcquisitionFunction; changes nothing."""
 
-# much of what torch and BoTorch return has no types
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -12,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-TINY = 1e-30
-"""Under the root, so that its derivative is finite where the gradient vanishes."""
+TINY = 1e-30  # under the root, so that its derivative is finite where the gradient vanishes
 
 
 class GradientPenalty(Module):
