@@ -37,7 +37,7 @@ PARTS = {
         "src/steepen/integrations/_ascent_loop.py", "docs/training.md", "docs/guide.md",
     ),
     "jax": (
-        "tests/jax", "tests/test_optimistix.py", "tests/optax", "src/steepen/jax",
+        "tests/jax", "tests/optax", "src/steepen/jax",
         "src/steepen/integrations/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/optax.md",
     ),
     "paper": (

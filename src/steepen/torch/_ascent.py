@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from .._tools.check import is_number, number
 from ._batch import examples, rows_of
 from ._report import Report
-from ._step import Phase, Step
+from ._step import Phase, Step, first_gradient
 from ._tensors import buffers_of, copied, gradients_of, grads_of, local, moved, norm, random_of, unchanged
 from ._wrapper import Base, Wrapper
 
@@ -71,7 +71,7 @@ class AscentOptimizer(Wrapper):
         self._now = Step()
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last ascent step
         self._highest_rate = 0.0
-        self._seen = self._first_gradient()  # of our own passes, or older than this optimizer
+        self._seen = first_gradient(self._params())  # of our own passes, or older than this optimizer
 
     @property
     def ascending(self) -> bool:
@@ -176,7 +176,7 @@ class AscentOptimizer(Wrapper):
                 scaler.unscale_(self)
             scaler.step(self)
             self._now = Step()  # the scaler may have skipped the step
-        self._seen = self._first_gradient()
+        self._seen = first_gradient(self._params())
         return loss
 
     # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
@@ -273,15 +273,13 @@ class AscentOptimizer(Wrapper):
                 "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                 "checkpoint save opt.base and opt.own"
             )
-        (seen, before), (first, version) = self._seen, self._first_gradient()
-        grad = first()
-        new = grad is not None and (grad is not seen() or version != before)
+        (seen, before), (first, version) = self._seen, first_gradient(self._params())
+        new = (grad := first()) is not None and (grad is not seen() or version != before)
         if new and bool(norm(grads_of([p for p in self._params() if p.grad is not None]))):
             raise RuntimeError(
                 "step(closure): there are gradients from a backward() outside of the closure, which would be "
                 "dropped. Pass all micro-batches of a step to passes(); in Lightning's automatic optimisation"
-                " add steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
-                "zero_grad() first"
+                " add steepen.integrations.lightning.AscentCallback(). If unwanted, call zero_grad() first"
             )
         losses: list[Any] = []
         for _ in self._run_passes(1, scaler):
@@ -335,7 +333,7 @@ class AscentOptimizer(Wrapper):
         """Discard the step in progress, if there is one, and restore the weights bit for bit."""
         self._now.undo_all()
         self._now = Step()
-        self._seen = self._first_gradient()
+        self._seen = first_gradient(self._params())
 
     def _unit(self) -> Any:
         """Return the divisor for the loss of the ascent step's pass, which may be that of a micro-batch."""
@@ -353,11 +351,6 @@ class AscentOptimizer(Wrapper):
         if not params:
             self._fail(f"the {where} produced no gradient: call backward() on its loss")
         return params
-
-    def _first_gradient(self) -> tuple[Callable[[], Tensor | None], int]:
-        """Return a reference to a gradient and its version, which show a backward() of somebody else."""
-        grad = next((p.grad for p in self._params() if p.grad is not None), None)
-        return (lambda: None, 0) if grad is None else (weakref.ref(grad), grad._version)
 
     def _in_step(self) -> list[tuple[str, Callable[[], bool]]]:
         """Return our other optimizers in the middle of a step, and whether their gradients are unchanged."""

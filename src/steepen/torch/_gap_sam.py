@@ -96,9 +96,8 @@ class GapSAM(AscentOptimizer):
         }  # fmt: skip
         self._means = Means(names, self.device, delay=2)
         self._gain = torch.ones((), device=self.device)
-        self._open = False
+        self._open, self._part = False, 1.0  # examples in each part of a reading
         self._read: int | None = None  # the step before which a validation loss came last
-        self._part = 1.0  # examples in each part of it
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
         """Take one step on a batch, as in `AscentOptimizer`; `loss_of` is used on validation data too."""

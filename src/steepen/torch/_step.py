@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -47,3 +48,9 @@ class Step:
         while self.undo:
             self.undo.pop()()
         self.moved = ()
+
+
+def first_gradient(params: Iterable[Tensor]) -> tuple[Callable[[], Tensor | None], int]:
+    """Return a reference to a gradient and its version, which show a backward() of somebody else."""
+    grad = next((p.grad for p in params if p.grad is not None), None)
+    return (lambda: None, 0) if grad is None else (weakref.ref(grad), grad._version)
