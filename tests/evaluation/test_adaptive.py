@@ -109,17 +109,23 @@ def test_a_kink_ends_as_a_failed_search_within_four_times_the_values_of_bfgs(n, 
 def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits):
     said = []
     for f, start in ((bowl, [0.3, 2.0, 1.7]), (bowl, [1.9, 0.4, 0.8]), (scipy.optimize.rosen, [-1.2, 1.0])):
-
-        def fun(x, f=f):
-            return float(f"{1 + f(x):.{digits}g}")
-
-        res = st.minimize(fun, start)
+        res = st.minimize(lambda x, f=f: float(f"{1 + f(x):.{digits}g}"), start)
         lowest = 2.0 if f is bowl else 1.0
         assert not res.success or res.fun - lowest <= 10 * 10.0 ** (1 - digits)
         if f is bowl:
             said.append(bool(res.success))
     assert any(said)
-    assert res.success or digits != 8  # a slope that promises a thousandth of the step between two values
+
+
+def test_a_slope_that_promises_a_part_of_the_step_between_two_values_is_no_failure():
+    """48 or 49 of 56 runs succeed, by the CPU; 35 to 39 if any slope counted."""
+    rng, succeeded = np.random.default_rng(1), 0
+    for d, _ in itertools.product(range(4, 11), range(8)):
+        start = rng.uniform(-2, 2, 2)
+        res = st.minimize(lambda x, d=d: float(f"{1 + scipy.optimize.rosen(x):.{d}g}"), start)
+        assert not res.success or res.fun - 1 <= 10 * 10.0 ** (1 - d)
+        succeeded += res.success
+    assert succeeded >= 44
 
 
 @pytest.mark.bits  # moved, values that are rounded are so no more
