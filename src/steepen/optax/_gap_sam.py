@@ -109,9 +109,9 @@ def gap_sam(
         check_call("value_and_grad_fn", value_and_grad_fn, "loss and gradient of the batch")
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
         gap = now["validation"] - now["training"]
-        share = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)  # of the gap
+        part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)  # of the gap
         opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate, jnp)
-        target = (share * gap * opening).clip(min=0)  # the rise to aim at; opening: 0 to 1
+        target = (part * gap * opening).clip(min=0)  # the rise to aim at; opening: 0 to 1
         due = (state.steps % every == 0) & (state.steps >= ascent.FIRST * total_steps)
         up = due & (gap > 0) & (opening > 0)  # whether there is an ascent step
         n = norm(updates, chosen)

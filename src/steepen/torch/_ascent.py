@@ -349,7 +349,8 @@ class AscentOptimizer(Wrapper):
         """Return the parameters with a gradient."""
         params = [p for p in self._params() if p.grad is not None]
         if not params:
-            self._fail(f"the {where} produced no gradient: call backward() on its loss")
+            one = f"the {where} produced no gradient: call backward() on its loss"
+            self._fail(f"{one}; for two optimizers in a step write {type(self).__name__}([a, b], model)")
         return params
 
     def _in_step(self) -> list[tuple[str, Callable[[], bool]]]:

@@ -258,10 +258,10 @@ class GapSAM(AscentOptimizer):
         return super()._found() | {name: float(now[name]) for name in (*names, "total_steps")}
 
     def _why(self) -> str:
-        now = self._means.now()
-        gap, opening = (float(one) for one in self._gap(now))
         if self.k <= self._first:
             return f"they begin after a third of the {self.total_steps} steps planned"
+        now = self._means.now()
+        gap, opening = (float(one) for one in self._gap(now))
         if math.isnan(gap):
             return "no validation loss was recorded"
         if gap > 0 and opening == 0:
