@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
+from scipy.sparse.linalg import aslinearoperator
 
 import steepen as st
 from steepen import schedules, steps
@@ -468,3 +469,18 @@ def test_a_square_batch_is_split_once_also_where_it_is_resumed(tmp_path):
     asked.clear()
     np.testing.assert_array_equal(go(9, checkpoint=tmp_path / "run.npz").x, whole.x)
     assert 1 not in asked
+
+
+def test_a_hessian_at_hand_is_not_evaluated_again(tmp_path):
+    """With wait=False x may stay from one iteration to the next."""
+    rosen = st.functions["rosenbrock"].at(2)
+    given = {"fun": lambda x: rosen(x), "x0": ONE, "jac": rosen.grad, "method": "cgd"}
+    for hess in (rosen.hess, lambda x: aslinearoperator(rosen.hess(x))):
+        go = partial(st.minimize, hess=hess, step=steps.Armijo(wait=False), **given)
+        for cut in range(1, 12):
+            path = tmp_path / f"{hess == rosen.hess}{cut}.npz"
+            go(budget=st.Budget(iters=cut), checkpoint=path)
+            rest, whole = go(budget=st.Budget(iters=40), checkpoint=path), go(budget=st.Budget(iters=40))
+            np.testing.assert_allclose(rest.x, whole.x, rtol=1e-9)  # of an operator, with other last bits
+            if hess == rosen.hess:
+                same(rest, whole)

@@ -181,6 +181,12 @@ class Memo:
             value = value if self.value is None else self._backend.where(only, value, self.value)
         self.x, self.value = x, value
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint holds of it: nothing of a sparse matrix or an operator."""
+        plain = np.isscalar(self.value) or hasattr(self.value, "__array__")
+        return {"x": self.x, "value": self.value} if plain else {"x": None, "value": None}
+
     def missing(self, x: Array, only: Only) -> Mask:
         """Return where, of the rows in `only`, the noted point is not x."""
         wanted = True if only is None else only

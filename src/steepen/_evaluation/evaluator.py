@@ -147,14 +147,15 @@ class Evaluator(UserCalls):
             self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the last value or gradient, and what differences know of f."""
+        """Return what a checkpoint holds: what was evaluated last, and what differences know of f."""
         state = {} if self.fd is None else {"fd": replace(self.fd.state)}
         asked = {name: name in self._asked for name in _BATCHED}
-        return {"x": self.memo.x, "value": self.memo.value, "asked": asked, **state}
+        return {"memo": self.memo.kept, "matrix": self.hessian.memo.kept, "asked": asked, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Restore the state from a checkpoint."""
-        self.memo.x, self.memo.value = saved.take(f"{name}.x"), saved.take(f"{name}.value")
+        for part, memo in (("memo", self.memo), ("matrix", self.hessian.memo)):
+            memo.x, memo.value = (saved.take(f"{name}.{part}.{one}") for one in ("x", "value"))
         self._asked = {one for one in _BATCHED if saved.take(f"{name}.asked.{one}")}
         if self.fd is not None:
             self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state)
