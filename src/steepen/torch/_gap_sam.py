@@ -213,7 +213,7 @@ class GapSAM(AscentOptimizer):
             times = float(loss / self._means.now()["validation"])  # of an untrained network both are alike
             for count, fix in (
                 (len(losses), f"divide the loss of each micro-batch by their number, {len(losses)}"),
-                (self._now.examples[Phase.BATCH] / self._part, "set reduction='sum' if it adds up examples"),
+                (self._now.examples[Phase.BATCH] / self._part, "set reduction='sum' if it is a batch's sum"),
             ):
                 far = abs(math.log(count)) if count > 0 else 0.0
                 alike = far > 0.2 and times > 0 and abs(math.log(times / count)) < min(0.25, far / 2)
