@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, AdamW
 
-from steepen.torch import CGD, MSAM, SAM, GapSAM
+from steepen.torch import CGD, EGR, MSAM, SAM, GapSAM
 
 torch.set_num_threads(1)  # the networks are tiny
 
@@ -35,6 +35,11 @@ ALL = {
     "CGD, r": lambda base, model: CGD(base, model, lam=0.05, r=0.1),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
     "FGR": lambda base, model: CGD(base, model, lam=0.125, r=0.1, guard=False),
+    "exact": lambda base, model: CGD(base, model, lam=0.05, exact=True),
+    "EGR": lambda base, model: EGR(base, model, lam=0.05),
+    "ASAM": lambda base, model: SAM(base, model, rho=0.3, adaptive=True),
+    "GNP": lambda base, model: SAM(base, model, rho=0.1, alpha=0.6),
+    "USAM": lambda base, model: SAM(base, model, rho=0.1, normalized=False),
 }
 """Every optimizer, with settings that a few steps show."""
 
@@ -92,7 +97,8 @@ def by_step_on(opt, model, x=X, y=Y, scaler=None):
 def by_closure(opt, model, x=X, y=Y, scaler=None):
     def closure():
         loss = mse(model, *opt.part((x, y)))
-        (loss if scaler is None else scaler.scale(loss)).backward()
+        both = opt.penalised(loss)
+        (both if scaler is None else scaler.scale(both)).backward()
         return loss
 
     return opt.step(closure, scaler=scaler)
@@ -102,7 +108,8 @@ def by_passes(opt, model, x=X, y=Y, scaler=None):
     losses = []
     for part in opt.passes((x, y), scaler=scaler):
         loss = mse(model, *part)
-        (loss if scaler is None else scaler.scale(loss)).backward()
+        both = opt.penalised(loss)
+        (both if scaler is None else scaler.scale(both)).backward()
         opt.record_loss(loss)
         losses.append(loss.detach())
     if scaler is None:
@@ -111,7 +118,7 @@ def by_passes(opt, model, x=X, y=Y, scaler=None):
         if opt.max_norm is not None:
             scaler.unscale_(opt)
         scaler.step(opt)
-    return losses[0]
+    return losses[-1 if opt.ascent_fraction < 1 else 0]  # of the whole batch
 
 
 LOOPS = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}

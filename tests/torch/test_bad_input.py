@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence
 from torch.optim import LBFGS, SGD
+from torch.utils.checkpoint import checkpoint
 
 from steepen.schedules import Signed
-from steepen.torch import CGD, MSAM, SAM, GapSAM
+from steepen.torch import CGD, EGR, MSAM, SAM, GapSAM
 
 from .nets import LOOPS, Net, X, Y, built, make, mse, same, weights
 
@@ -55,6 +56,24 @@ REFUSED = {
     "lam, ratio: expected one of them.*0.1 and ratio=0.3": lambda: CGD(BASE, MODEL, 0.1, ratio=0.3),
     "ratio: expected a number, 0 or more.*-1": lambda: CGD(BASE, MODEL, ratio=-1),
     "lam: a schedule by the curvature": lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
+    "lam: expected a number.*got inf": lambda: EGR(BASE, MODEL, lam=math.inf),
+    "missing 1 required positional argument: 'lam'": lambda: EGR(BASE, MODEL),
+    "r: expected None with exact products, got 0.1": lambda: CGD(BASE, MODEL, 0.1, r=0.1, exact=True),
+    "ratio: expected None with exact products, got 0.3": lambda: CGD(BASE, MODEL, ratio=0.3, exact=True),
+    "dtype: expected None with exact": lambda: CGD(BASE, MODEL, 1.0, exact=True, dtype=torch.bfloat16),
+    "alpha: expected a number, 0 or more, at step 0, got -0.5": lambda: SAM(BASE, MODEL, alpha=-0.5),
+    "alpha: expected 1, as .* ascent_fraction is 0.25; got 0.5": lambda: SAM(
+        BASE, MODEL, alpha=0.5, ascent_fraction=1 / 4
+    ),
+    "eta: expected a number, 0 or more, got -1": lambda: SAM(BASE, MODEL, adaptive=True, eta=-1),
+    "eta: expected None, as only adaptive=True uses it; got 0.1": lambda: SAM(BASE, MODEL, eta=0.1),
+    "adaptive: expected True or False, got 0.5": lambda: SAM(BASE, MODEL, adaptive=0.5),
+    "normalized: expected True or False, got None": lambda: SAM(BASE, MODEL, normalized=None),
+    "rho: a parameter group has rho=0.2, which would .*; expected an argument of SAM": lambda: SAM(
+        other(rho=0.2), MODEL
+    ),
+    "lam: a parameter group has lam=0.2": lambda: CGD(other(lam=0.2), MODEL, 0.1),
+    "alpha: a parameter group has alpha=1": lambda: SAM(BASE, MODEL).add_param_group({"alpha": 1}),
     "ascent_fraction: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, ascent_fraction=0),
     "dtype: expected a precision": lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8),
     "gate: expected two rising numbers": lambda: GapSAM(BASE, MODEL, None, 50, gate=(0.3, 0.2)),
@@ -121,6 +140,36 @@ def cleared(model):
     opt.step()
 
 
+def exact(model, loss_of=mse, x=X):
+    opt = EGR(SGD(model.parameters(), lr=0.1), model, lam=0.1)
+    opt.step_on(lambda x: loss_of(model, x), x)
+
+
+def forgotten(model):
+    opt = EGR(SGD(model.parameters(), lr=0.1), model, lam=0.1)
+    by_passes(opt, lambda loss: loss.backward())
+
+
+def attended(model, x):
+    out = model.first(x).view(1, 1, -1, 5)
+    return nn.functional.scaled_dot_product_attention(out, out, out).square().mean()
+
+
+def compiled(model, x):
+    return mse(torch.compile(model, backend="aot_eager"), x)
+
+
+def checkpointed(model, x):
+    first = checkpoint(model.first, x.clone().requires_grad_(), use_reentrant=True)
+    return model.last(first).square().mean()
+
+
+def set_later(model):
+    opt = plain(model)
+    opt.param_groups[0]["rho"] = 0.3
+    opt.step_on(lambda x, y: mse(model, x, y), X, Y)
+
+
 def nested(model, *, inside):
     """Two wrappers of disjoint parts of a network: the second makes a pass within a step of the first."""
     first, second = (SAM(SGD(part.parameters()), part) for part in (model.first, model.last))
@@ -135,6 +184,14 @@ STEP = {
     r"the passes' gradients are gone; call zero_grad\(\) after step\(\)": cleared,
     r"gradients of a SAM that is in the middle of a step; .*SAM\(\[a": partial(nested, inside=True),
     r"gradients of a SAM that is in the middle.*SAM\(\[a, b\], model\)": partial(nested, inside=False),
+    r"exact: call opt.penalised\(loss\).backward\(\) in each pass": forgotten,
+    r"(?s)exact: an operation .*sdpa_kernel\(SDPBackend.MATH\).*differences, CGD\(base, model, lam\)":
+        lambda m: exact(m, attended),
+    "(?s)exact: an operation of the network has no second derivative.*compile.*leave torch.compile out":
+        lambda m: exact(m, compiled),
+    "exact: 2 of 4 parameters have a gradient by backward.*use_reentrant=False":
+        lambda m: exact(m, checkpointed),
+    "rho: a parameter group has rho=0.3": set_later,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),
     "found tensors with 5 and 16 rows": lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
@@ -289,6 +346,51 @@ def test_a_lam_beyond_the_limit_is_told(lam, bound):
     assert opt.report().bound == bound
 
 
+@pytest.mark.parametrize(("options", "heavy"), [({"exact": True}, True), ({"r": 0.1}, True), ({}, False)])
+def test_a_lam_that_makes_the_step_all_penalty_is_told_once(options, heavy):
+    """By default the length of the ascent step limits the penalty, and another warning says so."""
+    for lam in (0.01, 1e3):
+        model = Net()
+        opt = CGD(SGD(model.parameters(), lr=1e-6), model, lam, guard=False, **options)
+        said = [one for one in taken(opt, 40)[0] if "times as long as the loss's in most steps" in one]
+        assert len(said) == (heavy and lam > 1)
+
+
+@pytest.mark.parametrize("name", ["CGD", "GapSAM"])
+def test_after_a_warning_as_an_error_the_run_goes_on(name):
+    model = Net()
+    base = SGD(model.parameters(), lr=1e-3)
+    opt = CGD(base, model, 10.0) if name == "CGD" else gap(model, lambda: 9.0)
+    raised = 0
+    for _ in range(60):
+        before = weights(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                LOOPS["step_on"](opt, model)
+            except UserWarning:
+                raised += 1
+                assert same(weights(model), before)
+    assert raised >= 1
+    assert opt.k == 60 - raised
+
+
+def test_a_step_interrupted_in_the_base_is_dropped():
+    """As by Ctrl-C in a cell of a notebook, which is then run again."""
+    model = Net()
+    opt = plain(model)
+    calls = iter([True, False, False])
+    step = opt.base.step
+    opt.base.step = lambda: (_ for _ in ()).throw(KeyboardInterrupt) if next(calls) else step()
+    with pytest.raises(KeyboardInterrupt):
+        LOOPS["step_on"](opt, model)
+    before = weights(model)
+    for loop in ("step_on", "passes"):
+        LOOPS[loop](opt, model)
+    assert not same(weights(model), before)
+    assert opt.report().steps == 2
+
+
 def test_states_of_others_are_refused_by_name():
     model, opt = built("SAM")
     LOOPS["step_on"](opt, model)
@@ -307,7 +409,7 @@ def test_states_of_others_are_refused_by_name():
 
 
 def test_base_and_model_come_first_and_no_signature_has_more_than_ten_arguments_all_named():
-    kinds = [SAM, MSAM, CGD, GapSAM]
+    kinds = [SAM, MSAM, CGD, EGR, GapSAM]
     public = set(kinds)
     for kind in kinds:
         assert list(inspect.signature(kind).parameters)[:2] == ["base", "model"], kind

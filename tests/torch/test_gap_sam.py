@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from steepen._core import ascent
 from steepen.integrations._ascent_loop import is_told
 from steepen.torch import SAM, GapSAM
-from steepen.torch._tensors import moved
+from steepen.torch._tensors import move, values_of
 
 from ..gap_rule import Rule
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
@@ -295,9 +295,12 @@ def test_a_told_loss_counts_as_the_mean_of_all_processes_and_nonsense_is_refused
     for nonsense in ("2", None, torch.ones(2)):
         with pytest.raises(ValueError, match="validation: expected the mean loss, one number"):
             opt.record_validation_loss(nonsense)
-    yes, two = lambda: True, {"get_world_size": lambda: 2, "all_reduce": lambda value: value.add_(3.0)}
+    yes, two = (
+        lambda: True,
+        {"get_world_size": lambda group: 2, "all_reduce": lambda value, group: value.add_(3.0)},
+    )
     two = SimpleNamespace(is_available=yes, is_initialized=yes, **two)  # the other process has told 3.0
-    monkeypatch.setattr("steepen.torch._gap_sam._dist", two)
+    monkeypatch.setattr("steepen.torch._tensors.distributed", two)
     opt = gap(Net(), None, 30)
     opt.record_validation_loss(1.0)
     assert opt.report().validation == 2.0
@@ -469,9 +472,10 @@ def test_an_ascent_gradient_that_is_not_finite_makes_no_ascent_step(name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_a_length_of_zero_moves_nothing_in_any_direction(dtype):
     x, s = torch.arange(4.0, dtype=dtype), torch.tensor([1.5, -2.0, math.nan, -math.inf], dtype=dtype)
-    undo = moved([x], [s.clone()], torch.tensor(0.0), masked=True)
+    undo = values_of([x])
+    move([x], [s.clone()], torch.tensor(0.0), masked=True)
     assert torch.equal(x, torch.arange(4.0, dtype=dtype))
-    moved([x], [s[:2].repeat(2)], torch.tensor(0.5), masked=True)
+    move([x], [s[:2].repeat(2)], torch.tensor(0.5), masked=True)
     assert x.tolist() == [0.75, 0.0, 2.75, 2.0]
     undo()
     assert torch.equal(x, torch.arange(4.0, dtype=dtype))

@@ -27,7 +27,7 @@ def failing(net, call):
     return forward
 
 
-@pairs(name=["SAM", "share", "CGD", "MSAM", "GapSAM"], loop=LOOPS, call=[0, 1])
+@pairs(name=["SAM", "share", "CGD", "MSAM", "GapSAM", "EGR", "GNP"], loop=LOOPS, call=[0, 1])
 def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name, loop, call):
     (model, opt), (plain, other) = built(name), built(name)
     for _ in range(8):  # so that there is momentum, and a gap, and the next step has an ascent step
@@ -35,7 +35,7 @@ def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name, loop, c
         LOOPS[loop](other, plain)
     before = weights(model)
     with pytest.raises(KeyError, match="mine"):
-        LOOPS[loop](opt, failing(model, 0 if name == "MSAM" else call))
+        LOOPS[loop](opt, failing(model, 0 if name in ("MSAM", "EGR") else call))
     assert same(weights(model), before)
     for _ in range(2):  # and the run goes on as if nothing had happened
         LOOPS[loop](opt, model)
@@ -81,6 +81,21 @@ def test_passes_abandoned_half_way_leave_the_weights_to_the_bit(name, after, way
     LOOPS["passes"](opt, model)
     assert not same(weights(model), before)
     assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_loop_that_was_left_is_dropped_by_the_next_step_and_cannot_go_on():
+    """A traceback in a notebook keeps the generator of an interrupted loop; the cell is simply run again."""
+    (model, opt), (plain, other) = built("SAM"), built("SAM")
+    before, left = weights(model), opt.passes((X, Y))
+    mse(model, *next(left)).backward()
+    mse(model, *next(left)).backward()
+    assert not same(weights(model), before)
+    LOOPS["step_on"](opt, model)
+    LOOPS["step_on"](other, plain)
+    assert same(weights(model), weights(plain))
+    with pytest.raises(RuntimeError, match=r"restore\(\) or another step has ended this one; leave its loop"):
+        next(left)
+    assert same(weights(model), weights(plain))
 
 
 def test_a_second_passes_before_step_and_a_step_before_the_last_pass_are_refused():
@@ -167,7 +182,7 @@ def test_both_passes_draw_the_same_and_the_stream_is_where_one_pass_leaves_it(na
     assert not torch.equal(drawn[-1], first)  # the next step draws on
 
 
-@pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM"])
+@pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM", "EGR", "ASAM"])
 def test_the_network_carries_nothing_of_ours(name):
     model, bare = Net(norm=True), Net(norm=True)
     opt = make(name, model)
@@ -202,7 +217,7 @@ def test_compiled_in_one_graph_it_equals_eager_and_can_be_exported(name):
 
 def test_a_step_keeps_no_copy_of_the_parameters():
     model, opt = built("CGD")
-    copies = lambda: [*opt._now.g, *opt._now.moved, *opt._now.undo]  # noqa: E731
+    copies = lambda: [*opt._now.g, *opt._now.params, *opt._now.undo]  # noqa: E731
     within = []
     LOOPS["step_on"](opt, lambda x: (within.append(len(copies())), model(x))[1])
     assert within[1] > within[0] > len(copies()) == 0
@@ -244,7 +259,7 @@ def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid
         assert same(weights(model), weights(plain))
 
 
-@pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM", "MSAM"])
+@pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM", "MSAM", "EGR"])
 def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_batch(name):
     """Not the sum of both passes; added to what they had, as by one backward()."""
     model = Net()
@@ -265,7 +280,7 @@ def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_b
         for p, one in zip(others, passes[-1], strict=True):
             torch.testing.assert_close(p.grad, 1 + one)
             assert not p.grad.requires_grad
-    assert len(passes) == {"MSAM": 2, "GapSAM": 3}.get(name, 4)
+    assert len(passes) == {"MSAM": 2, "GapSAM": 3, "EGR": 3}.get(name, 4)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

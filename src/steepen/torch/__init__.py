@@ -1,7 +1,8 @@
 """Optimizers with an ascent step for users' training loops: wrappers around any `torch.optim` optimizer.
 
-`CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data; `MSAM` is SAM along the momentum. A step moves
-the weights, and restores them before the base steps. See `steepen.integrations` for Trainer and Lightning.
+All use d = g + ν(g⁺ − g), with g⁺ the gradient at x + s: `CGD` takes λ, `SAM` the length ρ of s, `GapSAM`
+validation data. `EGR` is CGD with exact products, `MSAM` is SAM along the momentum. A step moves the weights,
+and restores them before the base steps. See `steepen.integrations` for Trainer and Lightning.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from .._tools.optional import load
 load("torch", "steepen.torch", extra="torch")
 
 from ._ascent import AscentOptimizer  # noqa: E402
-from ._cgd import CGD  # noqa: E402
+from ._cgd import CGD, EGR  # noqa: E402
 from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
 from ._sam import MSAM, SAM  # noqa: E402
 
-__all__ = ["CGD", "MSAM", "SAM", "AscentOptimizer", "GapSAM", "Report"]
+__all__ = ["CGD", "EGR", "MSAM", "SAM", "AscentOptimizer", "GapSAM", "Report"]

@@ -1,4 +1,4 @@
-"""Base of CGD, SAM, MSAM and GapSAM, called by training loops: moves and restores weights, sets p.grad."""
+"""Base class of the optimizers, called by training loops: moves and restores weights, sets p.grad."""
 
 from __future__ import annotations
 
@@ -16,7 +16,19 @@ from .._tools.check import is_number, number
 from ._batch import examples, rows_of
 from ._report import Report
 from ._step import Phase, Step, first_gradient
-from ._tensors import buffers_of, copied, gradients_of, grads_of, local, moved, norm, random_of, unchanged
+from ._tensors import (
+    buffers_of,
+    copied,
+    gradients_of,
+    grads_of,
+    lists,
+    local,
+    move,
+    norm,
+    random_of,
+    unchanged,
+    values_of,
+)
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
@@ -24,12 +36,12 @@ _begun: weakref.WeakSet[AscentOptimizer] = weakref.WeakSet()  # those that have 
 
 
 class AscentOptimizer(Wrapper):
-    """The base class of the optimizers with an ascent step: `CGD`, `SAM`, `MSAM`, `GapSAM`.
+    """The base class of the optimizers with an ascent step: `CGD`, `EGR`, `SAM`, `MSAM`, `GapSAM`.
 
     A perturbed step needs two passes. The first, over the batch or a part of it, computes g at the weights x;
     the second, over the batch, computes g⁺ at x + s with s = c·g. The weights are restored bit for bit, and
-    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are those of the base. Step 0 always
-    makes both passes, so that errors surface there.
+    the base takes its step with d = g + ν(g⁺ − g), which for ν = 1 is g⁺. Other steps are those of the base.
+    Step 0 always makes both passes, so that errors surface there.
 
     Parameters
     ----------
@@ -81,7 +93,7 @@ class AscentOptimizer(Wrapper):
     @property
     def moved(self) -> bool:
         """Whether the weights are at x + s."""
-        return bool(self._now.moved)
+        return self._now.moved
 
     # -- for subclasses to override ---------------------------------------------------------------------
 
@@ -101,8 +113,21 @@ class AscentOptimizer(Wrapper):
             self._fail(f"base: expected dense gradients, got a sparse one of {shape}; set sparse=False")
         return params, grads, norm(grads)
 
-    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
-        """Replace g⁺ by d, if the step needs both gradients."""
+    def _weight(self, nu: Tensor, after: Tensor, change: Tensor) -> Tensor:
+        """Return ν, which may depend on ‖g⁺‖ and ‖g⁺ − g‖."""
+        return nu
+
+    def _ascent_passes(self, micro_batches: int) -> int:
+        """Return how many passes at x come before those over the batch."""
+        return 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
+
+    def _ascent_cost(self) -> float:
+        """Return the cost of the ascent step in gradients."""
+        now = self._now
+        if not now.passes[Phase.ASCENT]:
+            return 0.0
+        full = self.ascent_fraction == 1
+        return 1.0 if full else now.examples[Phase.ASCENT] / now.examples[Phase.BATCH]
 
     def _begin(self) -> None:
         """Prepare for the passes of a step."""
@@ -124,16 +149,19 @@ class AscentOptimizer(Wrapper):
         """Take one step on a batch: clear the gradients, run all forward and backward passes, and step.
 
         `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. If a `scaler` is given, it
-        takes the step; call `update` yourself. Returns the loss of the first pass, before the step.
+        takes the step; call `update` yourself. Returns the loss of the whole batch before the step: at x, or
+        at x + s if the ascent step used a part of it.
         """
+        losses: list[Tensor] = []
         for part in self.passes(batch, scaler=scaler):
-            loss = loss_of(*part)
-            self.record_loss(loss)
-            (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
-        losses = self._now.losses
-        first = (losses[Phase.ASCENT] or losses[Phase.BATCH])[0]
+            with torch.enable_grad():  # an interrupt within torch.no_grad may leave it on
+                loss = loss_of(*part)
+                self.record_loss(loss)
+                losses.append(loss.detach().clone())  # a graph may write over it in the next pass
+                loss = self.penalised(loss)
+                (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
         self.step() if scaler is None else self.step(scaler=scaler)  # Lightning's knows no scaler
-        return first
+        return losses[self._whole]
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
         """Yield the batch, or a part of it, for each pass, for a loop that calls `backward` itself.
@@ -156,7 +184,7 @@ class AscentOptimizer(Wrapper):
 
         The closure, called once or twice, computes the loss of one batch (of `opt.part(batch)` if
         `ascent_fraction` < 1), calls `backward` and returns the loss. If it scales its loss, pass the
-        `scaler`, which takes the step. Returns the loss at the weights before the step.
+        `scaler`, which takes the step. Returns the loss of the whole batch, as `step_on` does.
         """
         loss = None
         if self._now.phase is Phase.BETWEEN:
@@ -169,6 +197,8 @@ class AscentOptimizer(Wrapper):
         if self._now.phase is Phase.BATCH:
             self._now.scaler = None  # a library that runs the last pass itself has unscaled by now
             self._finish_passes()
+        if self._now.phase is Phase.DUE:
+            self._now.phase = Phase.TAKING
         if scaler is None:
             self._take(loss)
         else:
@@ -190,15 +220,14 @@ class AscentOptimizer(Wrapper):
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
+        self.base.step()
         now = self._now
-        if self.needs_ascent_pass and (now.perturbed or self.k == 0):
-            full = self.ascent_fraction == 1
-            self.gradients += 1.0 if full else now.examples[Phase.ASCENT] / now.examples[Phase.BATCH]
+        if now.perturbed or self.k == 0:
+            self.gradients += self._ascent_cost()
         self.gradients += 1
         self.perturbed += now.perturbed
         self.k += 1
         self._now = Step()
-        self.base.step()
 
     def part(self, batch: Any) -> Any:
         """Return the examples of a batch that a closure should use in this pass: a part of them, or all."""
@@ -217,6 +246,14 @@ class AscentOptimizer(Wrapper):
         now.examples[now.phase] += rows
         return batch if rows == n else rows_of(batch, 0, rows)
 
+    def penalised(self, loss: Tensor) -> Tensor:
+        """Return the loss to call `backward` on: only with exact products, of `EGR`, is it another one.
+
+        Its value is that of the loss. With exact products its gradient is g + 2λHg, where H and g are of the
+        loss that is passed: that of a micro-batch already divided by their number, and unscaled.
+        """
+        return loss
+
     def record_loss(self, loss: Any) -> None:
         """Record the loss of a pass: the one that `backward` was called on, before scaling by a scaler."""
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -233,15 +270,16 @@ class AscentOptimizer(Wrapper):
     def _run_passes(self, micro_batches: int, scaler: Any) -> Iterator[int]:
         """Yield the index of the batch for each pass of a step: for the ascent step, then over the batch."""
         if self._now.phase is not Phase.BETWEEN:
-            if scaler is None and self._now.scaler is None:
+            if self._now.phase is Phase.DUE and scaler is None and self._now.scaler is None:
                 raise RuntimeError(
                     "passes() before step(): call step() for the previous passes first, or restore() to drop "
                     "them. With Accelerate's accumulate(), pass all micro-batches of a step to passes()"
                 )
-            self.restore()  # the scaler has skipped a step
-        firsts = 1 if self.ascent_fraction < 1 else micro_batches if self.needs_ascent_pass else 0
+            self.restore()  # the scaler has skipped a step, or it was left half-way, by an interrupt
+        firsts = self._ascent_passes(micro_batches)
         passes = {Phase.ASCENT: firsts, Phase.BATCH: micro_batches}
         self._now = now = Step(passes, scaler, self._in_step())
+        self._check_groups()
         self._move_to_device()
         self._look_at_rate()
         self._begin()
@@ -255,18 +293,25 @@ class AscentOptimizer(Wrapper):
                 if self.ascent_fraction < 1:
                     now.undo.append(buffers_of(self.model))
                 now.phase = Phase.ASCENT
-                yield from range(firsts)
+                yield from self._while_on(now, firsts)
                 self._perturb(now)
             now.phase = Phase.BATCH
-            yield from range(micro_batches)
+            yield from self._while_on(now, micro_batches)
             if now.phase is Phase.BATCH:
                 self._finish_passes()
         finally:
             if self._now is now and now.phase is not Phase.DUE:  # else it was discarded, or is complete
                 self.restore()
 
+    def _while_on(self, now: Step, passes: int) -> Iterator[int]:
+        """Yield the passes of a phase, while no other step has begun."""
+        for i in range(passes):
+            yield i
+            if self._now is not now:
+                raise RuntimeError("passes(): restore() or another step has ended this one; leave its loop")
+
     def _run_closure(self, closure: Callable[[], Any] | None, scaler: Any) -> Any:
-        """Run all passes of a step by a closure; return the loss of the first."""
+        """Run all passes of a step by a closure; return the loss of the whole batch."""
         if closure is None:
             raise RuntimeError(
                 "step(): no gradient was computed through this optimizer. Use step_on(loss_of, *batch), "
@@ -289,7 +334,12 @@ class AscentOptimizer(Wrapper):
                 self._fail("step: the closure must select its part of the batch: x, y = opt.part((x, y))")
             if losses[-1] is not None:
                 self.record_loss(losses[-1])
-        return next((loss for loss in losses if loss is not None), None)
+        return losses[self._whole]
+
+    @property
+    def _whole(self) -> int:
+        """The index of the first pass over the whole batch, among those of one batch."""
+        return -1 if self.ascent_fraction < 1 else 0
 
     @torch.no_grad()
     def _perturb(self, now: Step) -> None:
@@ -303,20 +353,21 @@ class AscentOptimizer(Wrapper):
         unit = self._unit()
         n = now.gnorm / unit
         c, nu = self._perturbation(n, lambda: norm(params))
-        c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
+        c = torch.where(n.isfinite(), c, 0.0).nan_to_num(0.0, 0.0, 0.0)  # else there is no direction
         self._last = c, n
         if now.perturbed:
-            now.moved, now.nu, now.g = params, nu, [] if nu is None else copied(local(grads_of(params)))
+            now.params, now.nu, now.g = params, nu, [] if nu is None else copied(local(grads_of(params)))
+            x = local(params)
+            now.undo += [torch.clear_autocast_cache, values_of(x)]  # before the move: it may be interrupted
+            now.moved = True
             masked = now.scaler is None  # a scaler skips a step that is not finite
-            undo = moved(local(params), local(along), c / unit, masked=masked)
-            now.undo += [torch.clear_autocast_cache, undo]
+            move(x, local(along), c / unit, masked=masked)
         for p in self._params():
             p.grad = None
         torch.clear_autocast_cache()  # it holds the weights before the move
 
     def _finish_passes(self) -> None:
         """Restore the weights, and replace the gradient by the direction of the step."""
-        params, nu = self._now.moved, self._now.nu
         self._now.undo_all()
         for other, same in self._now.others:
             if not same():
@@ -325,9 +376,26 @@ class AscentOptimizer(Wrapper):
                     f"that step first, or wrap both optimizers: {type(self).__name__}([a, b], model)"
                 )
         self._reached("pass over the batch")
-        if nu is not None:
-            self._combine(params, nu)
+        if self._now.nu is not None:
+            self._mix(self._now.params, self._now.g, self._now.nu)
         self._now.phase = Phase.DUE
+
+    @torch.no_grad()
+    def _mix(self, params: Sequence[Tensor], g: Sequence[Tensor], nu: Tensor) -> None:
+        """Replace g⁺, the gradient, by d = g + ν(g⁺ − g)."""
+        known = set(params)
+        for p in params:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        grads = grads_of(params)
+        plus, after = local(grads), norm(grads)
+        lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
+        nu = self._weight(nu, after, norm(grads))
+        lists._foreach_mul_(plus, nu)
+        lists._foreach_add_(plus, g)
+        for p in self._params():  # that only the pass over the batch came by: their g is 0
+            if p.grad is not None and p not in known:
+                p.grad.mul_(nu)
 
     def restore(self) -> None:
         """Discard the step in progress, if there is one, and restore the weights bit for bit."""

@@ -14,10 +14,10 @@ from .._tools.check import number, whole
 from ._ascent import AscentOptimizer
 from ._means import Means
 from ._step import Phase
+from ._tensors import mean_over_processes
 from ._validation import losses_of, read_loss
 from ._wrapper import Base
 
-_dist: Any = torch.distributed  # without types
 _READINGS = 50  # of validation data, over the run
 _STALE = 0.4  # of the run after which a validation loss is old: three evaluations a run are enough
 
@@ -49,6 +49,12 @@ class GapSAM(AscentOptimizer):
         How the loss is reduced over the examples of a batch.
     base, model, ascent_fraction, max_norm
         As in `AscentOptimizer`.
+
+    Attributes
+    ----------
+    process_group : ProcessGroup, optional
+        The processes whose losses are averaged: those of the model's DDP, or else all. Set it if only some of
+        all processes train this model.
 
     Examples
     --------
@@ -85,6 +91,7 @@ class GapSAM(AscentOptimizer):
         if isinstance(validation, Iterator):
             raise TypeError(f"validation: expected data to read again, such as a list; got {validation!r}")
         self.validation, self._loss_of = validation, None
+        self.process_group: Any = getattr(model, "process_group", None)  # of DDP
         self.recorded = validation is None  # by record_validation_loss
         self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
         self._new, training = ascent.new_weights(total_steps)
@@ -111,7 +118,7 @@ class GapSAM(AscentOptimizer):
 
     def _take_in(self, value: Tensor, error: Tensor) -> None:
         self._move_to_device()
-        value = self._over_ranks(value.to(self._gain))
+        value = mean_over_processes(value.to(self._gain), self.process_group)
         self._means.update(validation=value, error=error, bad=~value.isfinite())
         self._read = self.k
 
@@ -119,14 +126,12 @@ class GapSAM(AscentOptimizer):
         each = max(1, self.total_steps // _READINGS)
         if self.k % each == 0 and (self.k == 0 or self.k >= self._first - 4 * each):
             self._look_at_numbers()
-            try:
-                if self.validation is not None and (self._open or self.k % (2 * each) == 0):
-                    *read, self._part = read_loss(self.model, self.validation, self._loss_of, self._by_sum)
-                    self._take_in(*read)
-                    if self.k == 0 and self._means.now()["validation"].isnan():
-                        raise ValueError("validation: expected a finite loss, got NaN or infinity")
-            finally:
-                self._means.send()
+            if self.validation is not None and (self._open or self.k % (2 * each) == 0):
+                *read, self._part = read_loss(self.model, self.validation, self._loss_of, self._by_sum)
+                self._take_in(*read)
+                if self.k == 0 and self._means.now()["validation"].isnan():
+                    raise ValueError("validation: expected a finite loss, got NaN or infinity")
+            self._means.send()
 
     def _look_at_numbers(self) -> None:
         """Check whether the gate is open, and warn, based on the last validation but one.
@@ -208,7 +213,8 @@ class GapSAM(AscentOptimizer):
         if not losses:
             self._fail("passes: call opt.record_loss(loss) for each pass, after its backward()")
         loss = (losses[0] if len(losses) == 1 else torch.stack(losses).sum()).reshape(()).to(self._gain)
-        loss = self._over_ranks(loss / self._now.examples[Phase.BATCH] if self._by_sum else loss)
+        loss = loss / self._now.examples[Phase.BATCH] if self._by_sum else loss
+        loss = mean_over_processes(loss, self.process_group)
         if self.k == 0 and not self._by_sum:
             times = float(loss / self._means.now()["validation"])  # of an untrained network both are alike
             for count, fix in (
@@ -230,14 +236,6 @@ class GapSAM(AscentOptimizer):
 
     def _unit(self) -> Any:
         return self._scale() * self._now.examples[Phase.ASCENT] if self._by_sum else super()._unit()
-
-    def _over_ranks(self, value: Tensor) -> Tensor:
-        """Return the mean over all processes that train together."""
-        if not (_dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1):
-            return value
-        value = value.clone()
-        _dist.all_reduce(value)
-        return value / _dist.get_world_size()
 
     def _own_state(self) -> dict[str, Any]:
         ended = self.validation is None and not self.recorded  # the reading: its data may be trained on

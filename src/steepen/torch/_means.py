@@ -14,7 +14,8 @@ class Means:
     """Running means, given the weight of a new value for each; NaN before the first value.
 
     Values that are updated together must be adjacent in the order of names; one kernel launch updates them.
-    Means sent to the host are read there `delay` sends later, when they have long arrived.
+    Means sent to the host are read there `delay` sends later, when they have long arrived: those of the last
+    `delay` sends are kept, and the oldest of these are read.
     """
 
     def __init__(
@@ -49,15 +50,15 @@ class Means:
         return dict(zip(self.names, self._means().unbind(), strict=True))
 
     def send(self) -> None:
-        """Send the means to the host."""
-        self._sent.append(_sent(self._means()))
+        """Send the means to the host, in the place of the oldest."""
+        self._sent = [*self._sent[1:], _sent(self._means())]
 
     def arrived(self) -> dict[str, Tensor]:
-        """Return, on the host, the oldest means that were sent and not yet read."""
-        return dict(zip(self.names, self._sent.pop(0)().unbind(), strict=True))
+        """Return, on the host, the oldest means that were sent and are kept."""
+        return dict(zip(self.names, self._sent[0]().unbind(), strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return for each, on the host, the sum, the sum of the weights, and the means not yet read."""
+        """Return for each, on the host, the sum, the sum of the weights, and the means sent."""
         rows = torch.stack([*self._table.cpu(), *(read() for read in self._sent)], 1)
         return dict(zip(self.names, rows.unbind(), strict=True))
 

@@ -22,6 +22,7 @@ class Phase(Enum):
     ASCENT = "the passes at x, for the ascent step"
     BATCH = "the passes over the batch, at x + s where there is an ascent step"
     DUE = "all passes are made, and step() is due"
+    TAKING = "within step()"
 
 
 @dataclass(eq=False)
@@ -34,8 +35,9 @@ class Step:
     total: int = 0  # examples of all micro-batches, if that is known
     phase: Phase = Phase.BETWEEN
     perturbed: bool = False  # whether it has an ascent step
-    moved: Sequence[Tensor] = ()  # the parameters that are at x + s
-    g: Sequence[Tensor] = ()  # the gradient at x, if the step needs both
+    moved: bool = False  # whether the weights are at x + s
+    params: Sequence[Tensor] = ()  # those with a gradient for the ascent step
+    g: Sequence[Tensor] = ()  # their gradient at x, if the step needs both
     gnorm: Any = None  # ‖g‖, of the loss as it is scaled
     nu: Tensor | None = None
     losses: dict[Phase, list[Tensor]] = field(default_factory=lambda: defaultdict(list))
@@ -46,8 +48,9 @@ class Step:
     def undo_all(self) -> None:
         """Undo the traces of the passes so far, the last first."""
         while self.undo:
-            self.undo.pop()()
-        self.moved = ()
+            self.undo[-1]()
+            self.undo.pop()  # only now: an interrupt may have come before
+        self.moved = False
 
 
 def first_gradient(params: Iterable[Tensor]) -> tuple[Callable[[], Tensor | None], int]:

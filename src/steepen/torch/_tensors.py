@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 Undo = Callable[[], None]
 lists: Any = torch  # for its operations on lists, which have no types
+distributed: Any = torch.distributed  # without types
 
 
 def local(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -79,22 +80,42 @@ def unchanged(params: Iterable[Tensor]) -> Callable[[], bool]:
     return lambda: all(p.grad is g and (g is None or g._version == version) for p, g, version in noted)
 
 
+def processes(group: Any = None) -> int:
+    """Return how many processes train together, in a group or in all."""
+    there = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size(group) if there else 1
+
+
+def mean_over_processes(value: Tensor, group: Any = None) -> Tensor:
+    """Return the mean over the processes that train together."""
+    if (count := processes(group)) == 1:
+        return value
+    value = value.clone()
+    distributed.all_reduce(value, group=group)
+    return value / count
+
+
 _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by size in bytes
 
 
 @torch.no_grad()
-def moved(x: Sequence[Tensor], s: Sequence[Tensor], by: Tensor, *, masked: bool) -> Undo:
-    """Add by·s to x, writing over s; return a function that restores x. It never synchronises.
+def values_of(x: Sequence[Tensor]) -> Undo:
+    """Save the values of tensors; return a function that restores them."""
+    old = copied(x)
+    return lambda: lists._foreach_copy_(x, old)
+
+
+@torch.no_grad()
+def move(x: Sequence[Tensor], s: Sequence[Tensor], by: Tensor, *, masked: bool) -> None:
+    """Add by·s to x, writing over s, without synchronising.
 
     If `masked`, nothing is added where by is 0, also if s is not finite.
     """
-    old = copied(x)
     lists._foreach_mul_(s, by)
     for size, word in _WORDS.items() if masked else ():  # as integers: 0 · NaN is NaN
         if same := [one.view(word) for one in s if one.element_size() == size]:
             lists._foreach_mul_(same, (by != 0).to(word))
     lists._foreach_add_(x, s)
-    return lambda: lists._foreach_copy_(x, old)
 
 
 @torch.no_grad()

@@ -20,6 +20,7 @@ from ._means import Means
 
 Base = Optimizer | Sequence[Optimizer]
 _KEY = "steepen"  # of our own numbers in a state
+_SETTINGS = frozenset({"rho", "adaptive", "alpha", "lam"})  # that others look for in parameter groups
 
 
 def _of_base(name: str, doc: str) -> Any:
@@ -51,13 +52,25 @@ class Wrapper(Optimizer):
         self._warned: set[str] = set()  # what has been warned of
         if any(group.get("maximize") for group in self.param_groups):
             raise ValueError("base: expected an optimizer that minimises, got maximize=True; negate the loss")
+        self._foreign = _SETTINGS.difference(*(part.defaults for part in parts))
+        self._check_groups()
         self._device = self.device  # where our own tensors are
         text = f"model: {outside} of base's parameters are not in it; pass a Module with all networks trained"
         self._warn("outside", text, when=outside > 0)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
+        self._check_groups(param_group)
         self.base.add_param_group(param_group)
+
+    def _check_groups(self, *groups: dict[str, Any]) -> None:
+        """Refuse a setting of ours in a parameter group, where it would have no effect."""
+        for group in groups or self.param_groups:
+            for name in self._foreign & group.keys():
+                raise ValueError(
+                    f"{name}: a parameter group has {name}={group[name]!r}, which would have no effect; "
+                    f"expected an argument of {type(self).__name__}, the same for all groups"
+                )
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set it on the optimizer itself: Lightning's objects have our class, but none of our attributes."""
