@@ -1,4 +1,4 @@
-"""SAM's step written out, with micro-batches, a share and clipping: a referee for other libraries' loops."""
+"""The steps of SAM and EGR written out, with micro-batches and clipping: a referee for other loops."""
 
 import torch
 from torch import nn
@@ -17,12 +17,24 @@ def sam(model, losses, first, *, rho, lr, clip):
         for p, part in zip(params, g, strict=True):
             p += rho * part / norm
     total = torch.stack([loss() for loss in losses]).sum()
-    d = torch.autograd.grad(total, params)
+    step(params, x, torch.autograd.grad(total, params), lr, clip)
+    return total.detach()
+
+
+def egr(model, losses, *, lam, lr, clip):
+    """Take one step of SGD on f + λ‖∇f‖², f being the sum of the losses of micro-batches."""
+    params = list(model.parameters())
+    total = torch.stack([loss() for loss in losses]).sum()
+    g = torch.autograd.grad(total, params, create_graph=True)
+    d = torch.autograd.grad(total + lam * sum(part.square().sum() for part in g), params)
+    step(params, [p.detach().clone() for p in params], d, lr, clip)
+
+
+def step(params, x, d, lr, clip):
     size = torch.cat([part.flatten() for part in d]).norm()
     with torch.no_grad():
         for p, start, part in zip(params, x, d, strict=True):
             p.copy_(start - lr * part * min(1.0, clip / (size + 1e-6)))
-    return total.detach()
 
 
 def by_passes(opt, steps, loss_of, *, clip, divisor=len, told=lambda k: None):

@@ -8,9 +8,9 @@ from torch import nn
 from torch.optim import SGD
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from steepen.torch import CGD, SAM, GapSAM
+from steepen.torch import CGD, EGR, SAM, GapSAM
 
-from ..by_hand import by_passes, failing, flat, sam
+from ..by_hand import by_passes, egr, failing, flat, sam
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
     lightning = pytest.importorskip("pytorch_lightning")
@@ -41,11 +41,11 @@ class Module(lightning.LightningModule):
         if self.automatic_optimization:
             loss = self.loss_of(batch)
             self.log("loss", loss, on_step=True, on_epoch=True)
-            return {"loss": loss}
+            return {"loss": self.optimizers().penalised(loss)}
         opt = self.optimizers()
         for part in opt.passes(batch):
             loss = self.loss_of(part)
-            self.manual_backward(loss)
+            self.manual_backward(opt.penalised(loss))
             opt.record_loss(loss)
         self.clip_gradients(opt, CLIP, "norm")
         opt.step()
@@ -99,6 +99,15 @@ def test_equals_a_loop_by_hand(fit, share, micro):
         some = [part[: min(4, max(2, round(share * 4 * len(step))))] for part in step[0]]
         first = whole if share == 1 else [lambda b=some: plain.loss_of(b)]
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
+    torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("micro", "manual"), [(1, False), (3, False), (1, True)])
+def test_exact_products_equal_a_loop_by_hand(fit, micro, manual):
+    module, plain = Module(lambda m: EGR(base(m), m, lam=0.05), manual=manual), Module(SAM)
+    fit(module, micro)
+    for step in steps_of(micro) * 2:
+        egr(plain, [lambda b=b: plain.loss_of(b) / micro for b in step], lam=0.05, lr=LR, clip=CLIP)
     torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-12, atol=1e-12)
 
 

@@ -9,9 +9,9 @@ from torch import nn
 from torch.optim import SGD
 
 from steepen.integrations._ascent_loop import checked
-from steepen.torch import CGD, SAM, GapSAM
+from steepen.torch import CGD, EGR, SAM, GapSAM
 
-from ..by_hand import by_passes, failing, flat, sam
+from ..by_hand import by_passes, egr, failing, flat, sam
 from ..examples import load
 from ..pairs import pairs
 
@@ -106,6 +106,30 @@ def test_equals_a_loop_by_hand(trainer, kind, micro, share):
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
     assert opt.report().perturbed == opt.report().steps == len(run.steps)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "micro"), [(Mean, 1), (Mean, 3), (Items, 3)])
+def test_exact_products_equal_a_loop_by_hand(trainer, kind, micro):
+    model, plain = network(kind), network(kind)
+    run = trainer(model, EGR(base(model), model, lam=0.05), micro, logging_strategy="steps", logging_steps=1)
+    run.train()
+    logged = [row["loss"] for row in run.state.log_history if "loss" in row]
+    for step, said in zip(run.steps, logged, strict=True):
+        rows = sum(len(batch["x"]) for batch in step)
+        losses = [lambda b=b, n=rows: len(b["x"]) / n * plain(**b)["loss"] for b in step]
+        assert said == pytest.approx(sum(one().item() for one in losses), rel=1e-4)  # without the penalty
+        egr(plain, losses, lam=0.05, lr=LR, clip=CLIP)
+    torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+def test_a_compute_loss_that_forgets_exact_products_is_told(trainer):
+    class Own(Recording):
+        def compute_loss(self, model, inputs, **_):
+            return model(**inputs)["loss"]
+
+    model = network()
+    with pytest.raises(RuntimeError, match=r"exact: call opt.penalised\(loss\)"):
+        trainer(model, EGR(base(model), model, lam=0.05), kind=Own).train()
 
 
 def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer):

@@ -32,7 +32,8 @@ class AscentCallback(_Callback):
     `ascent_fraction` < 1 the ascent step uses a part of the first micro-batch of a step, and what
     `training_step` logs is that at x + s; with 1 both passes use all of them, and it is that at x. Other
     side effects, such as updates of metrics, happen in both passes. In manual optimisation run `passes`
-    yourself, with `manual_backward`; the callback then only records the monitored loss.
+    yourself, with `manual_backward`; the callback then only records the monitored loss. For `EGR` return
+    `self.optimizers().penalised(loss)` from `training_step`.
 
     Parameters
     ----------

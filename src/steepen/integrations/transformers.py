@@ -30,7 +30,8 @@ class AscentTrainer(_host.Trainer):
     loss is that at x + s; with 1 both passes use all of them, and it is that at x. For a `GapSAM` without
     validation data, the loss of each evaluation during training is recorded. The loss of a step is the mean
     over its micro-batches: losses of models that ignore `num_items_in_batch` are divided by their number
-    (`loss_is_scaled_for_ga`, unless you have set it). DeepSpeed is refused.
+    (`loss_is_scaled_for_ga`, unless you have set it). DeepSpeed is refused. For `EGR` a `compute_loss` of your
+    own that does not call this one must return `self.ascent.penalised(loss)`.
 
     Examples
     --------
@@ -82,6 +83,13 @@ class AscentTrainer(_host.Trainer):
         if is_told(self.ascent) and self.is_in_train and "eval_loss" in metrics:
             self.ascent.record_validation_loss(metrics["eval_loss"])
         return metrics
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the loss; within a step with exact products, one with the gradient of f + λ‖∇f‖²."""
+        found = self._plain.compute_loss(*args, **kwargs)
+        if isinstance(found, tuple):
+            return self.ascent.penalised(found[0]), *found[1:]
+        return self.ascent.penalised(found)
 
     def _look(self) -> None:
         """Warn of missing settings before the first step."""

@@ -154,6 +154,7 @@ class AscentOptimizer(Wrapper):
         """
         losses: list[Tensor] = []
         for part in self.passes(batch, scaler=scaler):
+            self._now.whole = True
             with torch.enable_grad():  # an interrupt within torch.no_grad may leave it on
                 loss = loss_of(*part)
                 self.record_loss(loss)
@@ -269,8 +270,8 @@ class AscentOptimizer(Wrapper):
 
     def _run_passes(self, micro_batches: int, scaler: Any) -> Iterator[int]:
         """Yield the index of the batch for each pass of a step: for the ascent step, then over the batch."""
-        if self._now.phase is not Phase.BETWEEN:
-            if self._now.phase is Phase.DUE and scaler is None and self._now.scaler is None:
+        if (last := self._now).phase is not Phase.BETWEEN:
+            if last.phase is Phase.DUE and not last.whole and scaler is None and last.scaler is None:
                 raise RuntimeError(
                     "passes() before step(): call step() for the previous passes first, or restore() to drop "
                     "them. With Accelerate's accumulate(), pass all micro-batches of a step to passes()"
@@ -328,6 +329,7 @@ class AscentOptimizer(Wrapper):
             )
         losses: list[Any] = []
         for _ in self._run_passes(1, scaler):
+            self._now.whole = True
             with torch.enable_grad():
                 losses.append(closure())
             if self._counts_examples and not self._now.examples[self._now.phase]:

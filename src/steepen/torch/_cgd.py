@@ -155,6 +155,7 @@ class CGD(AscentOptimizer):
             p.grad = None
 
     def penalised(self, loss: Tensor) -> Tensor:
+        self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         now = self._now
         due = self.exact and now.phase is Phase.BATCH and (now.perturbed or self.k == 0)
         if not due or not torch.is_grad_enabled():

@@ -34,6 +34,7 @@ class Step:
     others: Sequence[tuple[str, Callable[[], bool]]] = ()  # in the middle of a step too
     total: int = 0  # examples of all micro-batches, if that is known
     phase: Phase = Phase.BETWEEN
+    whole: bool = False  # whether one call makes the passes and takes the step, so that neither is due alone
     perturbed: bool = False  # whether it has an ascent step
     moved: bool = False  # whether the weights are at x + s
     params: Sequence[Tensor] = ()  # those with a gradient for the ascent step
