@@ -1,6 +1,7 @@
 """A small network with its data, and the formulas written out in plain numbers."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +56,40 @@ def mixed(g, nu, plus):
 def sam(params, batch, rho, part=None):
     g = gradient(params, batch if part is None else part)
     return gradient(moved(params, rho / norm(g), g), batch)
+
+
+def asam(params, batch, rho, eta, alpha=1.0):
+    g = gradient(params, batch)
+    scale = {name: np.abs(np.asarray(params[name])) + g[name].dtype.type(eta) for name in g}
+    n = norm({name: scale[name] * g[name] for name in g})
+    plus = gradient(moved(params, rho / n, {name: scale[name] ** 2 * g[name] for name in g}), batch)
+    return {name: (1 - alpha) * g[name] + alpha * plus[name] for name in g}
+
+
+def gnp(params, batch, rho, alpha):
+    g, plus = gradient(params, batch), sam(params, batch, rho)
+    return {name: (1 - alpha) * g[name] + alpha * plus[name] for name in g}
+
+
+def usam(params, batch, rho):
+    return gradient(moved(params, rho, gradient(params, batch)), batch)
+
+
+def fgr(params, batch, eps, gamma):
+    g = gradient(params, batch)
+    return mixed(g, gamma / eps, gradient(moved(params, eps, g), batch))
+
+
+@partial(jax.jit, static_argnames="lam")
+def _egr(params, batch, lam):
+    def penalised(p):
+        return loss(p, batch) + lam * sum((g**2).sum() for g in jax.tree.leaves(jax.grad(loss)(p, batch)))
+
+    return jax.grad(penalised)(params)
+
+
+def egr(params, batch, lam):
+    return {name: np.asarray(d) for name, d in _egr(params, batch, lam).items()}
 
 
 def guarded(g, d):

@@ -9,11 +9,28 @@ import optax
 import pytest
 
 import steepen.optax as so
+from steepen.schedules import L
 
 from .. import ratio_rule
 from ..gap_rule import Rule
 from . import nets
-from .nets import cgd, data, gradient, loss, moved, norm, ratio, sam, start
+from .nets import (
+    asam,
+    cgd,
+    data,
+    egr,
+    fgr,
+    gnp,
+    gradient,
+    guarded,
+    loss,
+    moved,
+    norm,
+    ratio,
+    sam,
+    start,
+    usam,
+)
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 STEPS = 6
@@ -45,7 +62,68 @@ FORMULAS = {
     "lam, negative": ({"lam": -0.05}, lambda p, b, k: cgd(p, b, -0.05)),
     "lam, at its limit": ({"lam": 0.6}, lambda p, b, k: cgd(p, b, 0.6)),
     "lam, schedule": ({"lam": ramp}, lambda p, b, k: cgd(p, b, ramp(k))),
+    "alpha, schedule": ({"rho": 0.3, "alpha": ramp}, lambda p, b, k: gnp(p, b, 0.3, ramp(k))),
+    "adaptive": ({"rho": 0.5, "adaptive": True}, lambda p, b, k: asam(p, b, 0.5, 0.01)),
+    "not normalized": ({"rho": 0.2, "normalized": False}, lambda p, b, k: usam(p, b, 0.2)),
+    "r": ({"lam": 0.125, "r": 0.1, "guard": False}, lambda p, b, k: fgr(p, b, 0.1, 0.25)),
+    "exact": ({"lam": 0.06, "exact": True, "guard": False}, lambda p, b, k: egr(p, b, 0.06)),
+    "exact, guard": (
+        {"lam": -0.1, "exact": True},
+        lambda p, b, k: guarded(gradient(p, b), egr(p, b, -0.1)),
+    ),
 }
+"""What `value_and_grad` is called with, and its formula."""
+
+TEN = {
+    "sgd": optax.sgd(0.05),
+    "nesterov": optax.sgd(0.05, momentum=0.9, nesterov=True),
+    "adam": optax.adam(0.01),
+    "adamw": optax.adamw(0.01),
+    "rmsprop": optax.rmsprop(0.01),
+    "adagrad": optax.adagrad(0.05),
+    "adadelta": optax.adadelta(1.0),
+    "adamax": optax.adamax(0.01),
+    "nadam": optax.nadam(0.01),
+    "radam": optax.radam(0.01),
+}
+FAMILY = {
+    "SAM": (lambda base: so.sam(base, 0.3), lambda p, b, k: sam(p, b, 0.3)),
+    "ASAM": (
+        lambda base: so.sam(base, 0.5, adaptive=True, eta=0.1), lambda p, b, k: asam(p, b, 0.5, 0.1)),
+    "GNP": (
+        lambda base: so.sam(base, 0.3, alpha=L(0.1, 0.9, T=9)),
+        lambda p, b, k: gnp(p, b, 0.3, 0.1 + 0.1 * min(k, 8))),
+    "USAM": (lambda base: so.sam(base, 0.2, normalized=False), lambda p, b, k: usam(p, b, 0.2)),
+    "CGD": (lambda base: so.cgd(base, 0.05), lambda p, b, k: cgd(p, b, 0.05)),
+    "F-GR": (lambda base: so.cgd(base, 0.125, r=0.1, guard=False), lambda p, b, k: fgr(p, b, 0.1, 0.25)),
+    "EGR": (lambda base: so.egr(base, 0.06), lambda p, b, k: egr(p, b, 0.06)),
+    "exact": (
+        lambda base: so.cgd(base, 0.06, exact=True),
+        lambda p, b, k: guarded(gradient(p, b), egr(p, b, 0.06))),
+}  # fmt: skip
+
+
+EVERY = [
+    pytest.param(method, base, marks=pytest.mark.slow if (i + j) % 5 else ())  # two bases of ten are fast
+    for i, method in enumerate(FAMILY) for j, base in enumerate(TEN)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "base"), EVERY)
+def test_twenty_steps_around_ten_bases_equal_the_formula(method, base):
+    make, formula = FAMILY[method]
+    with jax.enable_x64(True):
+        batch, params, theirs = data(), start(), start()
+        opt, bare = make(TEN[base]), TEN[base]
+        state, other = opt.init(params), bare.init(theirs)
+        step, update = jax.jit(lambda g, s, p: opt.update(g, s, p, grad_fn=nets.grad_of(batch))), bare.update
+        for k in range(20):
+            updates, state = step(nets.grad_of(batch)(params), state, params)
+            params = optax.apply_updates(params, updates)
+            d = {name: jnp.asarray(one) for name, one in formula(theirs, batch, k).items()}
+            updates, other = update(d, other, theirs)
+            theirs = optax.apply_updates(theirs, updates)
+            same(params, {name: np.asarray(one) for name, one in theirs.items()}, "float64")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -59,8 +137,11 @@ def test_the_gradient_is_the_formula(name, dtype):
             step = {"step": k} if "schedule" in name else {}
             value, d = called(params, batch, **step)
             same(d, formula(params, batch, k), dtype)
-            part = jax.tree.map(lambda a: a[::4], batch) if "fraction" in name else batch
-            np.testing.assert_allclose(value, loss(params, part), rtol=10 * TOLERANCE[dtype])
+            at = params
+            if "fraction" in name:  # the loss of the whole batch, but at x + s
+                g = gradient(params, jax.tree.map(lambda a: a[::4], batch))
+                at = moved(params, 0.3 / norm(g), g)
+            np.testing.assert_allclose(value, loss(at, batch), rtol=10 * TOLERANCE[dtype])
             params = jax.tree.map(lambda x, g: x - 0.05 * g, params, d)
 
 

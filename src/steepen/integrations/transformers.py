@@ -30,8 +30,8 @@ class AscentTrainer(_host.Trainer):
     loss is that at x + s; with 1 both passes use all of them, and it is that at x. For a `GapSAM` without
     validation data, the loss of each evaluation during training is recorded. The loss of a step is the mean
     over its micro-batches: losses of models that ignore `num_items_in_batch` are divided by their number
-    (`loss_is_scaled_for_ga`, unless you have set it). DeepSpeed is refused. For `EGR` a `compute_loss` of your
-    own that does not call this one must return `self.ascent.penalised(loss)`.
+    (`loss_is_scaled_for_ga`, unless you have set it). DeepSpeed is refused. For `EGR` a `compute_loss` of
+    your own that does not call this one must return `self.ascent.penalised(loss)`.
 
     Examples
     --------

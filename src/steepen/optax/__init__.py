@@ -1,7 +1,7 @@
 """For JAX training loops: ascent steps in place of `jax.value_and_grad`, or as transformations; all pure.
 
 `value_and_grad` changes nothing but the gradient, so clipping, accumulation, schedules, Flax, Equinox, `jit`
-and sharding work as usual. `sam`, `cgd`, `msam` and `gap_sam` are optax transformations.
+and sharding work as usual. `sam`, `cgd`, `egr`, `msam` and `gap_sam` are optax transformations.
 
 Examples
 --------
@@ -22,11 +22,11 @@ from .._tools.optional import load
 load("optax", "steepen.optax", extra="optax")
 
 from ._gap_sam import GapSAMState, gap_sam, record_validation_loss  # noqa: E402
-from ._transforms import CGDState, MSAMState, SAMState, cgd, eval_params, msam, sam  # noqa: E402
+from ._transforms import CGDState, MSAMState, SAMState, cgd, egr, eval_params, msam, sam  # noqa: E402
 from ._trees import perturbed  # noqa: E402
 from ._value_and_grad import value_and_grad  # noqa: E402
 
 __all__ = [
-    "CGDState", "GapSAMState", "MSAMState", "SAMState", "cgd", "eval_params", "gap_sam", "msam", "perturbed",
-    "record_validation_loss", "sam", "value_and_grad",
+    "CGDState", "GapSAMState", "MSAMState", "SAMState", "cgd", "egr", "eval_params", "gap_sam", "msam",
+    "perturbed", "record_validation_loss", "sam", "value_and_grad",
 ]  # fmt: skip

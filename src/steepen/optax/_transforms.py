@@ -1,4 +1,4 @@
-"""`sam`, `cgd`, `msam` as optax transformations, for training loops; checks for `gap_sam` too; pure."""
+"""`sam`, `cgd`, `egr`, `msam` as optax transformations, for training loops; checks for `gap_sam`; pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 import optax.tree_utils as otu
 
-from ._ascent import ScalarOrSchedule, Strength, strength_of
+from ._ascent import ScalarOrSchedule, Settings, settings_of
 from ._trees import Mask, Mean, add, check, norm, wide
 
 
@@ -42,9 +42,10 @@ class CGDState(NamedTuple):
 
 
 def sam(
-    base: optax.GradientTransformation, rho: ScalarOrSchedule, *, mask: Mask = None
-) -> optax.GradientTransformationExtraArgs:
-    """Sharpness-aware minimisation around a transformation (Foret et al., 2021).
+    base: optax.GradientTransformation, rho: ScalarOrSchedule, *, alpha: ScalarOrSchedule = 1.0,
+    adaptive: bool = False, eta: float | None = None, normalized: bool = True, mask: Mask = None,
+) -> optax.GradientTransformationExtraArgs:  # fmt: skip
+    """Sharpness-aware minimisation around a transformation: SAM, ASAM, GNP or USAM.
 
     `update(g, state, params, grad_fn=…)` takes the gradient g at the parameters, of the batch or of a part of
     it, and a function of the parameters that returns the gradient of the batch. The base gets
@@ -54,8 +55,8 @@ def sam(
     ----------
     base : GradientTransformation
         Takes the steps, and clips: `chain(clip_by_global_norm(1), adam(1e-3))`, not before `sam`.
-    rho, mask
-        As in `value_and_grad`.
+    rho, alpha, adaptive, eta, normalized, mask
+        As in `value_and_grad`; another `alpha` than 1 needs g of the whole batch.
 
     Examples
     --------
@@ -66,12 +67,14 @@ def sam(
     >>> [round(value, 4) for value in updates.tolist()]
     [0.2071, 0.2071]
     """
-    return _transformation(SAMState, base, strength_of(mask, rho=rho))
+    variant = {"alpha": alpha, "adaptive": adaptive, "eta": eta, "normalized": normalized}
+    return _transformation(SAMState, base, settings_of(mask, rho=rho, **variant))
 
 
 def cgd(
     base: optax.GradientTransformation, lam: ScalarOrSchedule | None = None, *,
-    ratio: ScalarOrSchedule | None = None, mask: Mask = None, dtype: Any = None,
+    ratio: ScalarOrSchedule | None = None, r: ScalarOrSchedule | None = None, exact: bool = False,
+    guard: bool = True, mask: Mask = None, dtype: Any = None,
 ) -> optax.GradientTransformationExtraArgs:  # fmt: skip
     """CGD around a transformation: steps on the landscape f + λ‖∇f‖², with the paper's guard.
 
@@ -82,7 +85,7 @@ def cgd(
     ----------
     base : GradientTransformation
         The transformation that takes the steps. Clipping belongs in it: before `cgd` it changes only g.
-    lam, ratio, mask, dtype
+    lam, ratio, r, exact, guard, mask, dtype
         As in `value_and_grad`, one of the first two; but `ratio` uses a running mean of ‖g⁺ − g‖/‖g‖.
 
     Examples
@@ -92,10 +95,36 @@ def cgd(
     >>> x = jnp.zeros(2)
     >>> updates, state = opt.update(grad_fn(x), opt.init(x), x, grad_fn=grad_fn)
     """
-    return _transformation(CGDState, base, strength_of(mask, dtype, lam=lam, ratio=ratio))
+    variant = {"r": r, "exact": exact, "guard": guard}
+    return _transformation(CGDState, base, settings_of(mask, dtype, lam=lam, ratio=ratio, **variant))
 
 
-def _transformation(kind: Any, base: Any, strength: Strength) -> Any:
+def egr(
+    base: optax.GradientTransformation, lam: ScalarOrSchedule, *, mask: Mask = None
+) -> optax.GradientTransformationExtraArgs:
+    """Explicit gradient regularisation around a transformation: g + 2λHg (Barrett and Dherin, 2021).
+
+    The paper trains networks with it: `cgd` with exact products and without the guard. `update` takes what
+    it takes for `cgd`.
+
+    Parameters
+    ----------
+    base, lam, mask
+        As in `cgd`.
+
+    Examples
+    --------
+    >>> grad_fn = jax.grad(lambda x: ((x - 1) ** 2).sum())
+    >>> opt = egr(optax.sgd(0.1), lam=0.05)
+    >>> x = jnp.zeros(2)
+    >>> updates, state = opt.update(grad_fn(x), opt.init(x), x, grad_fn=grad_fn)
+    >>> [round(value, 4) for value in updates.tolist()]
+    [0.24, 0.24]
+    """
+    return cgd(base, lam, exact=True, guard=False, mask=mask)
+
+
+def _transformation(kind: Any, base: Any, settings: Settings) -> Any:
     base = checked_base(base)
 
     def init(params: Any) -> Any:
@@ -106,7 +135,8 @@ def _transformation(kind: Any, base: Any, strength: Strength) -> Any:
     def update(updates: Any, state: Any, params: Any = None, *, grad_fn: Any = None, **extra: Any) -> Any:
         check_state(state, kind, params)
         check_call("grad_fn", grad_fn, "the gradient of the batch")
-        d, change = strength.direction(updates, params, grad_fn, state.steps, state.change)
+        both_at = lambda x: (None, grad_fn(x))  # noqa: E731
+        d, _, change = settings.direction(updates, params, both_at, state.steps, state.change)
         updates, inner = base.update(d, state.base, params, **extra)
         return updates, kind(optax.safe_increment(state.steps), change, inner)
 
@@ -179,7 +209,7 @@ def msam(
     >>> bool(jnp.abs(eval_params(state, x) - 1).max() < 0.1)
     True
     """
-    base, strength = checked_base(base), strength_of(rho=rho)
+    base, settings = checked_base(base), settings_of(rho=rho)
 
     def init(params: Any) -> MSAMState:
         check(params)
@@ -193,7 +223,7 @@ def msam(
         x = optax.apply_updates(state.params, updates)
         steps, momentum = optax.safe_increment(state.steps), _momentum(inner)
         n = norm(momentum)
-        c = jnp.where(n > 0, -strength.at(steps) / jnp.where(n > 0, n, 1), 0)
+        c = jnp.where(n > 0, -settings.at(steps)[0] / jnp.where(n > 0, n, 1), 0)
         return jax.tree.map(jnp.subtract, add(x, c, momentum), params), MSAMState(steps, x, inner)
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -12,20 +12,22 @@ import numpy as np
 
 from .._core.backends.traced import alike, apart
 from .._tools.check import is_whole, number
-from ._ascent import ScalarOrSchedule, strength_of
+from ._ascent import ScalarOrSchedule, settings_of
 from ._trees import Mask, check
 
 
 def value_and_grad(
     loss: Callable[..., Any], *, rho: ScalarOrSchedule | None = None, lam: ScalarOrSchedule | None = None,
-    ratio: ScalarOrSchedule | None = None, ascent_fraction: float = 1.0,
+    ratio: ScalarOrSchedule | None = None, alpha: ScalarOrSchedule = 1.0, adaptive: bool = False,
+    eta: float | None = None, normalized: bool = True, r: ScalarOrSchedule | None = None,
+    exact: bool = False, guard: bool = True, ascent_fraction: float = 1.0,
     batch_argnums: int | Sequence[int] = 1, has_aux: bool = False, mask: Mask = None, dtype: Any = None,
     axis_name: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """Return a function that computes the loss and the gradient to pass to the optimizer.
 
     It replaces `jax.value_and_grad(loss)`. Both passes get the same arguments, so dropout uses one mask.
-    Value and `aux` are those of the pass at the parameters, before the ascent step.
+    Value and `aux` are those of the whole batch: at the parameters x, or at x + s with `ascent_fraction` < 1.
 
     Parameters
     ----------
@@ -41,9 +43,17 @@ def value_and_grad(
     ratio : number or schedule
         The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this fraction of ‖g‖, both over the
         perturbed parameters, in every step. Where g⁺ = g there is no penalty.
+    alpha, adaptive, eta, normalized
+        With `rho`, for GNP, ASAM and USAM: as in `steepen.torch.SAM`.
+    r : number or schedule
+        With `lam` or `ratio`: the paper's r, g⁺ at x + r·g, without limits.
+    exact : bool
+        With `lam`: whether d = g + 2λHg, by `jax.jvp` of the gradient, without an ascent step.
+    guard : bool
+        With `lam` or `ratio`: whether g replaces a d that is no descent direction of f. EGR is
+        `exact=True, guard=False`.
     ascent_fraction : float
-        With `rho`: as in `steepen.torch.SAM`, with evenly spaced rows. Value and `aux` are then those of
-        that part of the batch.
+        With `rho`: as in `steepen.torch.SAM`, with evenly spaced rows.
     batch_argnums : int or sequence of int
         The indices of the loss's arguments that hold the batch, with examples along the first axis.
     has_aux : bool
@@ -67,7 +77,10 @@ def value_and_grad(
     >>> float(value), grads["w"].tolist()
     (3.5, [0.0, -0.50668..., -1.01336..., -1.52004...])
     """
-    strength = strength_of(mask, dtype, rho=rho, lam=lam, ratio=ratio)
+    settings = settings_of(
+        mask, dtype, rho=rho, lam=lam, ratio=ratio, alpha=alpha, adaptive=adaptive, eta=eta,
+        normalized=normalized, r=r, exact=exact, guard=guard,
+    )  # fmt: skip
     if not callable(loss):
         raise TypeError(f"loss: expected a callable that returns one number, got {loss!r}")
     part = "a part of the batch, above 0 and at most 1"
@@ -77,9 +90,10 @@ def value_and_grad(
         raise ValueError(
             f"batch_argnums: expected indices after the parameters', 1 or more; got {batch_argnums!r}"
         )
-    if ascent_fraction < 1 and strength.name != "rho":
+    needs_both = "" if settings.name == "rho" and alpha == 1 else settings.name.replace("rho", "alpha")
+    if ascent_fraction < 1 and needs_both:
         raise ValueError(
-            f"ascent_fraction: expected 1, as {strength.name} needs two gradients of one batch, or rho=…; "
+            f"ascent_fraction: expected 1, as {needs_both} needs two gradients of one batch, or rho=…; "
             f"got {ascent_fraction!r}"
         )
 
@@ -99,13 +113,17 @@ def value_and_grad(
     @wraps(loss)
     def both(params: Any, *args: Any, **kwargs: Any) -> Any:
         check(params)
-        step = kwargs.pop("step", None) if callable(strength.value) else None
+        step = kwargs.pop("step", None) if settings.scheduled else None
         first = args if ascent_fraction == 1 else _part_of(args, places, ascent_fraction)
-        value, g = bare(params, *first, **kwargs)
-        loss_at_x, *aux = value if has_aux else (value,)
-        plus = lambda at: average(bare(at, *args, **kwargs)[1])  # noqa: E731
-        d, _ = strength.direction(average(g), params, plus, step)
-        return (average(loss_at_x), *aux) if has_aux else average(loss_at_x), d
+        at_x, g = bare(params, *first, **kwargs)
+
+        def both_at(x: Any) -> Any:
+            value, gradient = bare(x, *args, **kwargs)
+            return value, average(gradient)
+
+        d, at_s, _ = settings.direction(average(g), params, both_at, step)
+        whole = at_x if ascent_fraction == 1 else at_s
+        return (average(whole[0]), *whole[1:]) if has_aux else average(whole), d
 
     return both
 

@@ -152,17 +152,17 @@ class AscentOptimizer(Wrapper):
         takes the step; call `update` yourself. Returns the loss of the whole batch before the step: at x, or
         at x + s if the ascent step used a part of it.
         """
-        losses: list[Tensor] = []
         for part in self.passes(batch, scaler=scaler):
             self._now.whole = True
             with torch.enable_grad():  # an interrupt within torch.no_grad may leave it on
                 loss = loss_of(*part)
                 self.record_loss(loss)
-                losses.append(loss.detach().clone())  # a graph may write over it in the next pass
                 loss = self.penalised(loss)
                 (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
+        first, batch_losses = (self._now.losses[phase] for phase in (Phase.ASCENT, Phase.BATCH))
+        loss = (first if first and self.ascent_fraction == 1 else batch_losses)[0]
         self.step() if scaler is None else self.step(scaler=scaler)  # Lightning's knows no scaler
-        return losses[self._whole]
+        return loss
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
         """Yield the batch, or a part of it, for each pass, for a loop that calls `backward` itself.
@@ -336,12 +336,7 @@ class AscentOptimizer(Wrapper):
                 self._fail("step: the closure must select its part of the batch: x, y = opt.part((x, y))")
             if losses[-1] is not None:
                 self.record_loss(losses[-1])
-        return losses[self._whole]
-
-    @property
-    def _whole(self) -> int:
-        """The index of the first pass over the whole batch, among those of one batch."""
-        return -1 if self.ascent_fraction < 1 else 0
+        return losses[-1 if self.ascent_fraction < 1 else 0]
 
     @torch.no_grad()
     def _perturb(self, now: Step) -> None:
