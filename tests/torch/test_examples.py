@@ -54,6 +54,22 @@ def test_probes_and_learns(name, capsys):
         assert graphs["stats"]["unique_graphs"] == 2
 
 
+def test_sam_and_egr_stop_where_the_gradient_is_not_zero_and_the_guard_sees_it():
+    example = load("hallucinated_minimum", "torch")
+    found = {name: example.run(make) for name, make in example.METHODS.items()}
+    for name, (x, slope, tripped) in found.items():
+        stuck = name in ("EGR", "SAM")
+        assert (x, slope) == (pytest.approx(2.70, abs=0.01), pytest.approx(0.27, abs=0.02)) or not stuck
+        assert abs(x) + abs(slope) < 0.01 or stuck
+        assert (tripped > 0) is ("guard" in name)
+    x = torch.tensor(found["EGR"][0], dtype=torch.float64)
+    slope, bend = (torch.func.grad(f)(x) for f in (example.loss_of, torch.func.grad(example.loss_of)))
+    assert 1 + 2 * example.LAM * bend == pytest.approx(0, abs=1e-6)  # Lemma 1
+    beyond = torch.tensor(found["SAM"][0] + example.RHO, dtype=torch.float64)
+    assert torch.func.grad(example.loss_of)(beyond) == pytest.approx(0, abs=1e-6)
+    assert slope > 0.2
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:validation")
 def test_where_labels_are_few_weight_decay_does_more_and_the_pages_say_so():

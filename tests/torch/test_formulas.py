@@ -124,6 +124,10 @@ METHODS = {
     "ASAM, schedules": (
         partial(SAM, rho=ramp, adaptive=True, eta=0.1, alpha=L(0.1, 0.9, T=9)),
         lambda xs, k: asam(xs, ramp(k), 0.1, 0.1 + 0.1 * min(k, 8))),
+    "WSAM": (
+        partial(SAM, rho=0.1, alpha=0.7 / 0.3),
+        lambda xs, k: [(1 - 1.4) / 0.3 * g + 0.7 / 0.3 * p
+                       for g, p in zip(gradient(xs), sam(xs, 0.1), strict=True)]),
     "GNP": (partial(SAM, rho=0.3, alpha=0.6), lambda xs, k: gnp(xs, 0.3, 0.6)),
     "FGR": (partial(CGD, lam=0.125, r=0.1, guard=False), lambda xs, k: fgr(xs, 0.1, 0.25)),
     "EGR": (partial(EGR, lam=0.06), lambda xs, k: egr(xs, 0.06)),
@@ -205,15 +209,18 @@ def test_to_first_order_the_step_is_on_the_landscape_of_f_and_its_squared_gradie
     assert errors[0] < 0.01 * norm(steps)
 
 
-@pytest.mark.parametrize("base", BASES)
+WITH_MOMENTUM = ("momentum", "adamw", "adam", "rmsprop", "adamax", "nadam", "radam")
+
+
+@pytest.mark.parametrize("base", WITH_MOMENTUM)
 def test_msam_probes_along_the_momentum(base):
     task = Task(partial(MSAM, rho=0.3), base)
-    key = "exp_avg" if base == "adamw" else "momentum_buffer"
-    for _ in range(STEPS):
+    key = "momentum_buffer" if base in ("momentum", "rmsprop") else "exp_avg"
+    for _ in range(LONG):
         xs, v = task.theirs, [task.reference.state[p].get(key) for p in task.theirs]
         task.step(gradient(xs if v[0] is None else moved(xs, -0.3 / norm(v), v)))
     report = task.opt.report()
-    assert (report.perturbed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
+    assert (report.perturbed, report.gradients, report.length) == (LONG, LONG, pytest.approx(0.3))
 
 
 @pytest.mark.parametrize("base", BASES)
