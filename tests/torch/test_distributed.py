@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim import SGD, AdamW
 from torch.utils._pytree import tree_leaves
 
-from steepen.torch import CGD, MSAM, SAM, GapSAM
+from steepen.torch import CGD, EGR, MSAM, SAM, GapSAM
 
 from ..by_hand import sam
 from .nets import LOOPS, by_step_on, mse
@@ -89,6 +89,10 @@ MAKE = {
     "SAM": lambda base, model: SAM(base, model, rho=0.3),
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
+    "ASAM": lambda base, model: SAM(base, model, rho=0.3, adaptive=True),
+    "GNP": lambda base, model: SAM(base, model, rho=0.3, alpha=0.6),
+    "EGR": lambda base, model: EGR(base, model, lam=0.05),
+    "exact": lambda base, model: CGD(base, model, lam=0.05, exact=True),
     "share": lambda base, model: SAM(base, model, rho=0.3, ascent_fraction=1 / 4),
     "GapSAM": lambda base, model: GapSAM(
         base, model, held_out(model), 20, ascent_fraction=1 / 4, strength=0.3, gate=None
@@ -132,6 +136,8 @@ def alike(value):
 @check
 def halves_of_a_batch_train_as_one_process_does_on_the_whole_in_every_loop(rank):
     for name, kind in itertools.product(MAKE, ("ddp", "fsdp")):
+        if name in ("EGR", "exact") and kind == "fsdp":
+            continue  # refused
         results = []
         for loop in LOOPS.values():
             model = wrapped(kind)
@@ -239,6 +245,22 @@ def refusals(rank):
     model = wrapped("ddp")
     with pytest.raises(RuntimeError, match=r"for a distributed checkpoint save opt.base and opt.own"):
         states.get_optimizer_state_dict(model, optimizer("CGD", model))
+    with pytest.raises(TypeError, match="exact: expected whole parameters, got sharded ones"):
+        optimizer("EGR", wrapped("fsdp"))
+
+
+@check
+def a_group_of_some_processes_averages_its_own_losses(rank):
+    groups = [dist.new_group([0]), dist.new_group([1])]
+    single = net()
+    opt = optimizer("GapSAM", single)
+    opt.process_group = groups[rank]
+    if rank == 0:  # the other process takes no part
+        opt.record_validation_loss(2.0)
+        assert opt.report().validation == 2.0
+    model = DDP(net(), process_group=groups[rank])
+    assert optimizer("GapSAM", model).process_group is groups[rank]
+    dist.barrier()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import steepen as st
-from steepen.torch import CGD, MSAM, SAM, GapSAM
+from steepen.torch import CGD, EGR, MSAM, SAM, GapSAM
 
 try:
     import pytest
@@ -33,6 +33,10 @@ MAKERS = {
     "told": lambda base, model: GapSAM(base, model, None, 20, ascent_fraction=1 / 4, strength=0.1),
     "CGD, r": lambda base, model: CGD(base, model, lam=0.01, r=0.1),
     "MSAM": lambda base, model: MSAM(base, model),
+    "ASAM": lambda base, model: SAM(base, model, rho=0.5, adaptive=True),
+    "GNP": lambda base, model: SAM(base, model, rho=0.05, alpha=0.8),
+    "EGR": lambda base, model: EGR(base, model, lam=0.01),
+    "exact": lambda base, model: CGD(base, model, lam=0.01, exact=True),
 }
 
 
@@ -135,7 +139,8 @@ def test_memory_is_two_copies_one_and_none():
 
 
 def test_autocast_and_a_scaler():
-    for name, dtype in itertools.product(("CGD", "SAM", "share", "told"), (torch.bfloat16, torch.float16)):
+    names, dtypes = ("CGD", "SAM", "share", "told", "EGR", "GNP"), (torch.bfloat16, torch.float16)
+    for name, dtype in itertools.product(names, dtypes):
         model, batch = network(), data()
         opt = MAKERS[name](sgd(model), model)
         scaler = torch.amp.GradScaler("cuda", init_scale=2.0**24, enabled=dtype == torch.float16)
