@@ -245,7 +245,7 @@ class AscentOptimizer(Wrapper):
             few = f"ascent_fraction: {self.ascent_fraction:g} of {total} examples is {wanted}; using {rows}"
             self._warn("part", few, when=wanted < 2 < n)
         now.examples[now.phase] += rows
-        return batch if rows == n else rows_of(batch, 0, rows)
+        return batch if rows == n else rows_of(batch, 0, rows, n)
 
     def penalised(self, loss: Tensor) -> Tensor:
         """Return the loss to call `backward` on: only with exact products, of `EGR`, is it another one.

@@ -63,9 +63,9 @@ def examples(batch: Any) -> int:
     return rows.pop()
 
 
-def rows_of(batch: Any, start: int, stop: int) -> Any:
-    """Return these rows of every tensor, array and list of words of a batch; the rest is unchanged."""
-    n = examples(batch)
+def rows_of(batch: Any, start: int, stop: int, n: int | None = None) -> Any:
+    """Return these rows of every tensor, array and list of words of a batch of n; the rest is unchanged."""
+    n = examples(batch) if n is None else n
 
     def cut(one: Any) -> Any:
         return one[start:stop] if getattr(one, "ndim", 1) and len(one) == n else one
