@@ -1,6 +1,7 @@
 """Each optimizer, over several steps, against its formula written out in plain torch."""
 
 import itertools
+import re
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ from steepen.schedules import L
 from steepen.torch import CGD, EGR, MSAM, SAM
 
 from .. import ratio_rule
+from ..public import ROOT
 from .nets import BASES, LOOPS, Net, X, Y, mse, same
 
 STEPS = 5
@@ -138,6 +140,22 @@ METHODS = {
 }  # fmt: skip
 
 
+VALUES = {"lam": 0.06, "r": 0.1, "γ": 0.25, "ε": 0.1, "rho": 0.3, "η": 0.05, "α": 0.6}
+ROWS = {
+    "CGD": lambda xs: guarded(xs, egr(xs, 0.06)),
+    "CGD-FD": lambda xs: guarded(xs, cgdfd(xs, 0.06, 0.1)),
+    "EGR": lambda xs: egr(xs, 0.06),
+    "F-GR": lambda xs: fgr(xs, 0.1, 0.25),
+    "SAM": lambda xs: sam(xs, 0.3),
+    "ASAM": lambda xs: asam(xs, 0.3, 0.05),
+    "GNP": lambda xs: gnp(xs, 0.3, 0.6),
+    "WSAM": lambda xs: mixed(gradient(xs), 0.25 / 0.75, sam(xs, 0.3)),
+    "USAM": lambda xs: usam(xs, 0.3),
+    "MSAM": gradient,  # in its first step
+}
+"""The papers of the page's table, and their steps with these values."""
+
+
 class Task:
     """The network of `nets`, trained by ours, beside its weights as plain tensors, trained by a formula."""
 
@@ -180,6 +198,19 @@ def test_twenty_steps_equal_the_formula(method, base):
         assert task.opt.report().tripped == trips
     if "tripping" in method and base == "momentum":
         assert 0 < trips < LONG  # else the case is not the one it says it is
+
+
+def test_the_rows_of_the_page_on_training_are_the_steps_of_their_papers():
+    section = (
+        (ROOT / "docs/training.md").read_text("utf-8").partition("## One family")[2].partition("\n## ")[0]
+    )
+    rows = re.findall(r"^\| ([A-Z-]+)\W.*\| `(.+?)` \|$", section, re.MULTILINE)
+    assert [name for name, _ in rows] == list(ROWS)
+    kinds = {"CGD": CGD, "EGR": EGR, "SAM": SAM, "MSAM": MSAM} | VALUES
+    for name, written in rows:
+        make = partial(eval, written, kinds)
+        task = Task(lambda base, model, make=make: make({"base": base, "model": model}))
+        task.step(ROWS[name](task.theirs))
 
 
 def test_the_loss_of_a_step_is_that_of_the_whole_batch():

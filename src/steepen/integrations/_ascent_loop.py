@@ -20,8 +20,7 @@ def checked(optimizer: Any, where: str, precision: str) -> Any:
     if not isinstance(optimizer, AscentOptimizer):
         raise TypeError(f"{where}: expected an optimizer of steepen.torch, such as GapSAM; got {optimizer!r}")
     dtype = _PASSES.get(precision[:2], torch.float64)
-    differs = isinstance(optimizer, CGD) and optimizer.r is None and not optimizer.exact
-    if differs and optimizer.shortest < ACCURATE[dtype]:
+    if isinstance(optimizer, CGD) and optimizer.r is None and optimizer.shortest < ACCURATE[dtype]:
         raise ValueError(f"dtype: the passes are in {dtype} here; set CGD(..., dtype={dtype})")
     return optimizer
 

@@ -93,7 +93,7 @@ class CGD(AscentOptimizer):
         own = next(self._params()).dtype
         if (dtype or own) not in ACCURATE:
             raise ValueError(f"dtype: expected a precision, such as torch.bfloat16; got {dtype or own}")
-        self.shortest = ACCURATE[dtype or own]
+        self.shortest = math.inf if exact else ACCURATE[dtype or own]
         wide = torch.promote_types(own, torch.float32)
         self._means = Means(
             {"bound": ascent.NEW, "change": ascent.SMOOTHING, "heavy": ascent.NEW}, self.device, wide
