@@ -26,7 +26,7 @@ FAULTS: tuple[Fault, ...] = (
         ("return (np.imag(tilted) / _STEP * size).astype(x.dtype, copy=False)",
          "return np.imag(tilted) / _STEP * size", "a function answers in the precision of the points"),
         ("(rows + rows.swapaxes(-1, -2)) / 2", "rows", "a Hessian is symmetric")),
-    *within("functions/_formulas.py",
+    *within("functions/_many_minima.py",
         ("return total(x * x) / 4000 + 2 *", "return total(x * x) / 3900 + 2 *",
          "Griewank is the function that the paper's source prints"),
         ("others = before(c) * before(c[::-1])[::-1]", "others = before(c) * before(c[::-1])",
