@@ -35,14 +35,15 @@ from .schedules import L
 
 if TYPE_CHECKING:
     from ._sweep import load_results, sweep
+    from ._table1 import Table1Row, table1
     from .functions import functions
 
     __version__: str
 
 __all__ = [
     "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "Direction", "L", "Newton",
-    "Result", "State", "Status", "Trace", "functions", "load_results", "minimize", "penalties", "schedules",
-    "steps", "sweep", "switches", "theory",
+    "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize", "penalties",
+    "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
 
 
@@ -54,4 +55,6 @@ def __getattr__(name: str) -> object:
         return version()
     if name in {"load_results", "sweep"}:
         return getattr(importlib.import_module("._sweep", __name__), name)
+    if name in {"Table1Row", "table1"}:
+        return getattr(importlib.import_module("._table1", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,8 +40,8 @@ class Tuned(NamedTuple):
 
 def best_step(row: Experiment, method: str) -> Tuned:
     """Return a method with the α of `STEPS` that ends lowest, of those with which f never rises."""
-    gaps = row.tried(method, len(STEPS), step=STEPS * row.step)
-    step = float(STEPS[np.argmin(gaps)] * row.step)
+    gaps = row.tried(method, len(STEPS), step=STEPS * row.alpha)
+    step = float(STEPS[np.argmin(gaps)] * row.alpha)
     return Tuned(step, row.run(method, step=step), float(gaps.min()))
 
 
@@ -111,7 +111,7 @@ def equal_cost() -> Outcome:
         ],
         tables={
             "equal-cost": [
-                (p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
+                (p.title, *gains[name], p.experiment.alpha, tuned[name]["gd"].step, float(p.gd[T]),
                  float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
                 for name, p in made.items()
             ],
@@ -137,7 +137,7 @@ def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
     shown: list[tuple[Function, dict[str, Result], str]] = []
     for panel, best in zip(made.values(), tuned.values(), strict=True):
         row = panel.experiment
-        steps = f"n = {row.function.n}, α = {row.step:g}, best {readable(best.step, '.2g')}"
+        steps = f"n = {row.function.n}, α = {row.alpha:g}, best {readable(best.step, '.2g')}"
         shown.append((row.function, {**panel.runs, "GD, best α": best.run}, steps))
     figure = curves(2, 5.6, shown)
     for axes, panel, best in zip(figure.axes, made.values(), tuned.values(), strict=True):

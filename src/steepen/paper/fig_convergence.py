@@ -110,7 +110,7 @@ def run() -> Outcome:
         settings={
             "gradients": T, "b": THRESHOLD,
             **{
-                name: {"lam": e.lam_text, "step": e.step, "r": "any" if e.any_r else e.r, "start": e.start}
+                name: {"lam": e.lam_text, "step": e.alpha, "r": "any" if e.any_r else e.r, "start": e.x0}
                 for name, e in EXPERIMENTS.items()
             },
         },
@@ -161,7 +161,7 @@ def _left_on_matyas() -> float:
     turn = np.linspace(0.0, np.pi, 20_001)
     starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
     for printed, lam in ((row.gd, 0.0), (row.cgd_fd, row.lam0)):
-        starts = starts[np.abs(improvement(row.function, starts, row.step, lam, row.r) - printed) <= 0.005]
+        starts = starts[np.abs(improvement(row.function, starts, row.alpha, lam, row.r) - printed) <= 0.005]
     if not len(starts):  # no start gives both numbers
         return float("nan")
     return float((np.asarray(row.run("cgd-fd", starts).fun) / row.function(starts)).min())

@@ -91,7 +91,7 @@ SEEN = f"{PLANE}, given.map(([name, more]) => {{ {SET} return verdict(scene); }}
 
 def test_the_page_opens_on_the_papers_first_step(page):
     opened, table = ran(page, "fromHash(functions, '', 'branin')"), EXPERIMENTS["branin"]
-    wanted = {"start": list(table.start), "lam": table.lam0, "step": table.step, "r": table.r, "at": 0}
+    wanted = {"start": list(table.x0), "lam": table.lam0, "step": table.alpha, "r": table.r, "at": 0}
     assert opened == {"settings": opened["settings"] | wanted, "wrong": {}}
     [said] = ran(page, SEEN, [("branin", {})])
     assert "GD lowers f by 38 %, CGD-FD lowers f by 87 %." in said  # Table 1: 37.53 and 87.07
