@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
@@ -28,6 +29,7 @@ from ._core.state import State
 from ._core.status import Status
 from ._core.trace import Trace
 from ._solver.checkpoint import CheckpointError
+from ._tools.absent import explain_absent_paper
 from ._tools.version import version
 from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
@@ -45,6 +47,8 @@ __all__ = [
     "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize", "penalties",
     "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
+
+explain_absent_paper(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
 from ._figures import legend_above, say_start
-from ._items import Claim, Outcome, Table, claim, outcome
+from ._items import Claim, Outcome, Table, claim, in_part, outcome
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
@@ -146,7 +146,7 @@ def _claims(made: dict[str, Panel], left: float) -> list[Claim]:
              level_gd=flat(griewank.gd)),
         says("matyas", left < 0.01, left=left, T=T),
         says("matyas-slower", not matyas.behind and sooner < T // 4, panel=matyas, sooner=sooner, T=T),
-        says("first-steps", sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9, least=min(five),
+        says("first-steps", in_part(share > 0.5 for share in five), least=min(five),
              slowest=slowest, most=max(five), ten=min(ten)),
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.trace import Trace
 from ._figures import legend_above
-from ._items import Claim, Outcome, claim, outcome, readable
+from ._items import EXPLORER, Claim, Link, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import recover_spectrum, recover_start, recover_whole_start
@@ -33,7 +33,8 @@ def run() -> Outcome:
             for method, paper, own in zip(METHODS, printed, ours, strict=True)
         ]  # fmt: skip
         gaps = [float(made.f[-1]) - row.function.fmin for made in traces]
-        rows.append((row.function.title, row.function.n, row.lam_text, row.alpha, printed[0], ours[0],
+        title = Link(row.function.title, "#fig-convergence-log")  # its curves
+        rows.append((title, row.function.n, row.lam_text, row.alpha, printed[0], ours[0],
                      printed[1], ours[1], *gaps))  # fmt: skip
     quadratic = EXPERIMENTS["quadratic"].function
     eigenvalues = np.linalg.eigvalsh(quadratic.hess(np.zeros(quadratic.n)))
@@ -44,8 +45,9 @@ def run() -> Outcome:
         tables={
             "table1": rows,
             "table1-settings": [
-                (row.function.title, _point(row.x0), f"{row.r:g}{' (any gives the same)' * row.any_r}")
-                for row in EXPERIMENTS.values()
+                (row.function.title, _point(row.x0), f"{row.r:g}{' (any gives the same)' * row.any_r}",
+                 Link("drag λ", f"{EXPLORER}#function={name}") if row.n == 2 else None)
+                for name, row in EXPERIMENTS.items()
             ],
             "table1-recovery": list(_recoveries(spectrum)),
         },
@@ -59,7 +61,7 @@ def run() -> Outcome:
             },
             "quadratic_eigenvalues": eigenvalues,
         },
-        penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims), total=len(claims),
+        penalised=THRESHOLD + 1, agree=sum(claim.agrees is True for claim in claims), total=len(claims),
         branin=EXPERIMENTS["branin"], n=quadratic.n, spectrum=spectrum,
     )  # fmt: skip
 

@@ -265,8 +265,8 @@ def test_a_function_without_a_value_or_a_hessian_in_places_does_not_freeze_the_p
     looks = """given.map(([expr, start]) => {
       const { fun } = typed(expr, [-5, 5]), all = { ...functions, typed: fun }, scene = new Scene(all);
       scene.set({ ...initial(all, "typed"), start, at: 40, methods: ["gd", "cgd", "cgd-fd"] });
-      const shown = [scene.artificial.length, scene.landscape.depth], marks = ticks(...scene.heights, 8).length;
-      return { said: verdict(scene), below: basin(fun, start), marks, shown };
+      const { heights, artificial, landscape } = scene, seen = [artificial.length, landscape.depth];
+      return { said: verdict(scene), below: basin(fun, start), marks: ticks(...heights, 8).length, seen };
     })"""
     cases = [(text, start) for text, starts in WITHOUT_VALUES.items() for start in starts]
     found = ran(page, looks, cases)
