@@ -166,9 +166,9 @@ LINKS = {  # what is asked for, the field below which it is answered, and the an
     "function=typed&expr=%E0%A4%A": ("expr", "“\ufffd” at 1 is not understood."),
     "function=typed&expr=(x+1": ("expr", "The bracket at 1 is never closed."),
     "function=typed&expr=sin x": ("expr", "sin at 1 needs a bracket: sin(…)."),
-    "function=typed&expr=x[2]^2": ("expr", "“x[2” at 1 is not known; known are x[0] and x[1]."),
-    "function=typed&expr=x + y[0]": ("expr", "“y[0” at 5 is not known; known are x[0] and x[1]."),
-    "function=typed&expr=x[x]": ("expr", "“x[x” at 1 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x[2]^2": ("expr", "“x[2]” at 1 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x + y[0]": ("expr", "“y[0]” at 5 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x[x]": ("expr", "“x[x]” at 1 is not known; known are x[0] and x[1]."),
     "function=typed&expr=x1 + x[1]": (
         "expr",
         "“x” at 6: x[0] and x[1] cannot be mixed with other names of x and y.",

@@ -80,7 +80,7 @@ class Parser {
     if (this.next.mark === "[") {
       const [, number, close] = this.tokens.slice(this.at), text = number?.word ?? "";
       if (word !== "x" || !["0", "1"].includes(text) || close?.mark !== "]") {
-        throw new Wrong(`“${word}[${text}” at ${place + 1} is not known; known are x[0] and x[1]`);
+        throw new Wrong(`“${word}[${text || "…"}]” at ${place + 1} is not known; known are x[0] and x[1]`);
       }
       this.at += 3;
       [index, style] = [Number(text), "index"];
