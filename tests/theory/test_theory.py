@@ -263,6 +263,20 @@ def test_artificial_points_on_a_circle_are_points_of_it_and_a_convex_function_ha
     assert theory.artificial_points(bowl.grad, bowl.hess, 2.0, bowl.bounds, samples=40).shape == (0, 4)
 
 
+def test_artificial_points_of_a_function_that_is_not_defined_beyond_the_box():
+    """f = u² + v·log v − v², at λ = 1 where u = 0 and 1 + 2(1/v − 2) = 0."""
+
+    def grad(x):
+        with np.errstate(invalid="ignore"):
+            return np.array([2 * x[0], np.log(x[1]) + 1 - 2 * x[1]])
+
+    found = theory.artificial_points(grad, lambda x: np.diag([2, 1 / x[1] - 2]), 1.0, [(-1, 1), (0.01, 3)])
+    assert found == pytest.approx(np.array([[0, 2 / 3]]), abs=1e-9)
+    nowhere = lambda x: np.full(2, np.nan)  # noqa: E731
+    with pytest.raises(ValueError, match=r"df\(x\): expected finite gradients in the box, found none"):
+        theory.artificial_points(nowhere, lambda x: np.eye(2), 1.0, [(-1, 1), (0.01, 3)], samples=5)
+
+
 def test_an_artificial_point_is_where_the_constrained_form_has_the_multiplier_lam():
     """Near the maximum of sin x₁ − x₂², SLSQP is stopped by the constraint, at an artificial point."""
     f = lambda x: np.sin(x[0]) + x[1] ** 2  # noqa: E731

@@ -134,23 +134,31 @@ def _in_box(df: Derivative, d2f: Derivative, lam: float, box: Array, samples: in
 
     n, low, size = len(box), box[:, 0], box[:, 1] - box[:, 0]
 
+    def slope_at(u: Array) -> Array:
+        g = np.asarray(df(low + size * u), dtype=np.float64)
+        if g.shape != (n,):
+            raise ValueError(f"df(x): expected the gradient, of shape ({n},), got shape {g.shape}")
+        return g
+
     def residual(u: Array) -> Array:
-        x = low + size * u
-        g, H = vector("df(x)", df(x), n), finite("d2f(x)", d2f(x))
+        g, H = slope_at(u), np.asarray(d2f(low + size * u), dtype=np.float64)
         if H.shape != (n, n):
             raise ValueError(f"d2f(x): expected the Hessian, of shape {(n, n)}, got shape {H.shape}")
         length = float(np.linalg.norm(g))
-        return (g + 2.0 * lam * (H @ g)) / length if length > 0 else g + 1.0
+        defined = length > 0 and bool(np.isfinite(g).all() and np.isfinite(H).all())
+        return (g + 2.0 * lam * (H @ g)) / length if defined else np.ones(n)  # a run may leave the domain
 
     starts = _spread(samples, n)
-    steepest = max(float(np.linalg.norm(vector("df(x)", df(low + size * u), n))) for u in starts)
+    lengths = np.array([np.linalg.norm(slope_at(u)) for u in starts])
+    if not np.isfinite(lengths).any():
+        raise ValueError("df(x): expected finite gradients in the box, found none")
+    steepest = float(lengths[np.isfinite(lengths)].max())
     found: list[Array] = []
     for start in starts:
         u = cast(Array, cast(Any, root(residual, start, options={"xtol": 1e-12})).x)
         if not (np.abs(u - 0.5) <= 0.5 + _SAME).all() or any(np.abs(u - v).max() <= _SAME for v in found):
             continue
-        slope = float(np.linalg.norm(vector("df(x)", df(low + size * u), n)))
-        if float(np.linalg.norm(residual(u))) <= _RESIDUAL and slope > tol * steepest:
+        if np.linalg.norm(residual(u)) <= _RESIDUAL and np.linalg.norm(slope_at(u)) > tol * steepest:
             found.append(u)
     points = low + size * np.array(found).reshape(-1, n)
     return points[np.lexsort(points.T[::-1])]
