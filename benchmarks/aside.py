@@ -21,9 +21,10 @@ import numpy as np
 from benchmarks.bench.measure import measure
 from benchmarks.bench.profiles import evaluations_to, geometric_mean
 from benchmarks.problems import Problem
-from benchmarks.problems.sfu import FUNCTIONS
 from joblib import Parallel, delayed
 from scipy import special
+
+from steepen.functions import functions
 
 BUDGET, ACCURACIES = 3000, (1e-3, 1e-5, 1e-8)
 SOLVERS = ("L-BFGS-B", "BFGS", "cgd-auto")
@@ -41,7 +42,7 @@ class Aside(Problem):
 
 
 def problems() -> Iterator[Aside]:
-    for key, f in sorted(FUNCTIONS.items()):
+    for key, f in sorted(functions.items()):
         sizes = (4, 40) if key == "powell" else (2, 10, 40)  # Powell's variables come in fours
         for n in sizes if f.any_n else (0,):
             h = f.at(n=n) if n else f

@@ -37,7 +37,6 @@ import numpy as np
 import scipy.optimize
 from benchmarks.bench.profiles import best_value, evaluations_to, geometric_mean, profile
 from benchmarks.problems import suite as suite_of
-from benchmarks.problems.sfu import FUNCTIONS
 
 import steepen as st
 
@@ -189,7 +188,7 @@ ASIDE = {
 def aside() -> Iterator[Case]:
     """Functions from two starts each, and fits of made-up data; the dimensions are 2 to 20."""
     for name, n in ASIDE.items():
-        f = FUNCTIONS[name]
+        f = st.functions[name]
         f = f.at(n=n) if f.any_n else f
         for seed in range(2):
             low, high = f.bounds.T

@@ -15,9 +15,11 @@ def main() -> None:
     """Run all items and write their claims."""
     parts = [HEAD]
     for name, item in ITEMS.items():
-        rows = [(claim.text, claim.said, claim.ours) for claim in item.run().claims]
+        rows = [(claim.text, claim.said, claim.ours, claim.verdict) for claim in item.run().claims]
         cells = ["| " + " | ".join(row).replace("*", r"\*") + " |" for row in rows]
-        parts += ["\n".join([f"## {name}", "| claim | paper | ours |", "|---|---|---|", *cells, ""])]
+        parts += [
+            "\n".join([f"## {name}", "| claim | paper | ours | verdict |", "|---|---|---|---|", *cells, ""])
+        ]
     FILE.write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -24,7 +24,6 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks.problems.sfu import FUNCTIONS
 
 import steepen as st
 from steepen import penalties, schedules, steps, switches
@@ -48,7 +47,7 @@ STARTS: dict[str, Any] = {
 
 
 def function(name: str) -> Any:
-    f = FUNCTIONS[name]
+    f = st.functions[name]
     return f.at(n=len(STARTS[name][0])) if name in ("rosenbrock", "levy") else f
 
 

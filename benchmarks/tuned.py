@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.problems.sfu import FUNCTIONS
 from numpy.typing import NDArray
 
 from steepen._tools.jobs import run
+from steepen.functions import functions
 from steepen.paper import study
 from steepen.paper.study import (
     BUDGETS,
@@ -111,7 +111,7 @@ class Problem:
 
 def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
     """Yield every function in 2 and 10 dimensions, or in the nearest in which it is defined."""
-    for name, function in FUNCTIONS.items():
+    for name, function in functions.items():
         if only is None or name in only:
             sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
             yield from (Problem(function.at(n), TUNING if n < 10 else TUNING // 2) for n in sizes)

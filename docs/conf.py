@@ -6,13 +6,20 @@ import importlib
 import os
 import pkgutil
 import re
+import sys
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from numpy.typing import ArrayLike
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.util.typing import stringify_annotation
+
+from steepen.functions import functions
+
+sys.path.append(str(Path(__file__).parent))
+from shapes import shape
 
 project = "steepen"
 author = "The steepen developers"
@@ -67,6 +74,9 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#332288", "color-brand-content": "#0b5fa5"},
     "dark_css_variables": {"color-brand-primary": "#b9acff", "color-brand-content": "#7cc0ff"},
 }
+
+SHAPES = "_images/functions"
+"""The folder of the test functions' pictures on the site."""
 
 ELSEWHERE = {"../CHANGELOG.md": "changelog.md", "../CONTRIBUTING.md": "contributing.md"}
 """Files outside of this folder, by the page that includes them."""
@@ -155,7 +165,7 @@ def mark_cells(app: Sphinx, doctree: nodes.document) -> None:
             if " " not in name.astext():
                 name["classes"].append("name")
         for text in list(entry.findall(nodes.Text)):
-            if not isinstance(text.parent, nodes.literal):  # GPT-2 and 3e-3 stay whole ...
+            if not isinstance(text.parent, nodes.literal | nodes.raw):  # GPT-2 and 3e-3 stay whole ...
                 whole = re.sub(r"\S*\d\S*", lambda word: word[0].replace("-", "\u2011"), str(text))
                 text.parent.replace(text, nodes.Text(whole))
 
@@ -176,6 +186,23 @@ def offer_notebook(app: Sphinx, name: str, content: list[str]) -> None:
         content[0] = re.sub(r"^(# .*\n)", rf"\1\n{line}\n", content[0], count=1, flags=re.MULTILINE)
 
 
+def draw_shapes(app: Sphinx) -> None:
+    """Draw a picture of each test function into the site."""
+    folder = Path(app.outdir) / SHAPES
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, function in functions.items():
+        shape(function).savefig(folder / f"{name}.png")
+
+
+def show_shapes(app: Sphinx, name: str, content: list[str]) -> None:
+    """Give the tables of the test functions a first column with their pictures."""
+    if name == "functions":
+        picture = rf'| <img class="shape" src="{SHAPES}/\2.png" alt="The shape of \1"> | \1<br>`\2` |'
+        text = re.sub(r"^\| (.*?) `(\S+)` \|", picture, content[0], flags=re.MULTILINE)
+        text = re.sub(r"^\| function \|", "| | function |", text, flags=re.MULTILINE)
+        content[0] = re.sub(r"^\|---", "|---|---", text, flags=re.MULTILINE)
+
+
 def setup(app: Sphinx) -> None:
     """Connect the changes above."""
     app.connect("source-read", stay_on_the_site)
@@ -187,3 +214,5 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-read", mark_cells)
     app.connect("doctree-read", bind_numbers)
     app.connect("source-read", offer_notebook)
+    app.connect("builder-inited", draw_shapes)
+    app.connect("source-read", show_shapes)

@@ -102,6 +102,12 @@ assert res.success, res
 assert st.minimize(lambda x: x @ x, [1.0, 2.0], method="cgd-fd", lam=0.1).success
 assert not {{"matplotlib", "torch", "jax"}} & set(sys.modules)
 try:
+    import steepen.paper
+except ImportError as error:
+    assert "pip install -e '.[cli,plot,pandas]'" in str(error), error
+else:
+    raise AssertionError("the wheel has the paper")
+try:
     import steepen.torch
 except ImportError as error:
     assert "steepen[torch]" in str(error), error

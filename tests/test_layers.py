@@ -11,7 +11,7 @@ LAYERS = (
     ("_tools",),
     ("_core", "budget", "functions"),
     ("_evaluation", "penalties", "schedules", "switches", "theory", "optax"),
-    ("directions", "steps", "plot", "torch"),
+    ("directions", "steps", "plot", "torch", "_table1"),
     ("_solver", "train"),
     ("_call", "jax"),
     ("_sweep", "paper", "integrations"),

@@ -11,11 +11,12 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from benchmarks.problems import problems
-from benchmarks.problems.sfu import FUNCTIONS
 from benchmarks.references.functions import REFERENCES
 from benchmarks.references.nist import regression
 from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from scipy.optimize import linprog
+
+from steepen.functions import functions
 
 
 @dataclass(frozen=True)
@@ -357,11 +358,11 @@ SCALES = (1e150, 1.0), (1e-150, 1.0), (1.0, 1e150), (1.0, 1e-150), (1e-310, 1.0)
 @cache
 def targets():
     """Return all targets by name."""
-    functions = [_function(f) for f in FUNCTIONS.values()]
+    known = [_function(f) for f in functions.values()]
     suites = [_problem(p) for p in problems.values()]
-    by_name = {_plain(t): t for t in functions}
+    by_name = {_plain(t): t for t in known}
     hostile = [*ONE_VARIABLE, *SEVERAL]
     for name in ("rosenbrock", "sphere", "booth", "styblinski-tang"):
         hostile += [scaled(by_name[name], f, x) for f, x in SCALES]
         hostile += [noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]
-    return {t.name: t for t in (*functions, *suites, *hostile)}
+    return {t.name: t for t in (*known, *suites, *hostile)}

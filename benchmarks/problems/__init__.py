@@ -2,7 +2,7 @@
 
 There are four suites: "mgh", the problems of Moré, Garbow and Hillstrom; "large", problems of CUTEst type;
 "nist", the regression problems of NIST's Statistical Reference Datasets; and "learning", which needs
-scikit-learn for its data. The test functions of the SFU library are in `benchmarks.problems.sfu`.
+scikit-learn for its data. The test functions of the SFU library are in `steepen.functions`.
 
     from benchmarks.problems import problems, suite
 

@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
@@ -28,6 +29,7 @@ from ._core.state import State
 from ._core.status import Status
 from ._core.trace import Trace
 from ._solver.checkpoint import CheckpointError
+from ._tools.absent import explain_absent_paper
 from ._tools.version import version
 from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
@@ -35,15 +37,18 @@ from .schedules import L
 
 if TYPE_CHECKING:
     from ._sweep import load_results, sweep
+    from ._table1 import Table1Row, table1
     from .functions import functions
 
     __version__: str
 
 __all__ = [
     "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "Direction", "L", "Newton",
-    "Result", "State", "Status", "Trace", "functions", "load_results", "minimize", "penalties", "schedules",
-    "steps", "sweep", "switches", "theory",
+    "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize", "penalties",
+    "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
+
+explain_absent_paper(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> object:
@@ -54,4 +59,6 @@ def __getattr__(name: str) -> object:
         return version()
     if name in {"load_results", "sweep"}:
         return getattr(importlib.import_module("._sweep", __name__), name)
+    if name in {"Table1Row", "table1"}:
+        return getattr(importlib.import_module("._table1", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,13 @@
 """The command as a whole: help, version, errors, and what is missing."""
 
 import io
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -101,3 +105,47 @@ def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
     done = cli("--help")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"steepen: the steepen command needs {module}: pip install 'steepen[cli]'\n"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The package as the wheel has it: without the paper."""
+    home = Path(st.__file__).parent
+    to = tmp_path_factory.mktemp("site") / "steepen"
+    shutil.copytree(home, to, ignore=shutil.ignore_patterns("paper", "__pycache__"))
+    return to.parent
+
+
+SAYS = "steepen.paper is part of the source tree, and not installed; "
+SAYS += "in a clone of steepen, run: pip install -e '.[cli,plot,pandas]'"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-c", "import steepen.paper"], f"ModuleNotFoundError: {SAYS}"),
+        (["-c", "import steepen; from steepen.paper import reproduce"], f"ModuleNotFoundError: {SAYS}"),
+        (["-m", "steepen", "reproduce"], f"steepen: reproduce: {SAYS}"),
+        (["-m", "steepen", "explore", "booth"], f"steepen: explore: {SAYS}"),
+        (["-c", "import steepen.nothing"], "ModuleNotFoundError: No module named 'steepen.nothing'"),
+    ],
+)
+def test_the_paper_is_not_installed_and_that_is_said(installed, tmp_path, words, says):
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1] == says
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_what_reproduce_prints_fits_the_terminal(cli, tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = cli(f"reproduce --only quadratic,theorem1 --out {tmp_path / 'out'}")
+    lines = [line for line in done.out.splitlines() if not line.startswith("The page: ")]
+    assert max(map(len, lines)) <= min(columns, 100)
+    text = " ".join(done.out.split())
+    for word in ("paper: ((κ−1)/(κ+1))ᵏ", "not a claim of the paper", "claims agree"):
+        assert word in text

@@ -134,6 +134,9 @@ def test_a_map_for_every_value_of_another_setting():
         ("points =", "jobs = 2\npoints =", "jobs: expected none in the file; the command has --jobs"),
         ("mine:bowl", ":bowl", "fun: ':bowl' could not be imported: Empty module name"),
         ("[5, 40]", "[-5]", "at: expected a whole number, 0 or more, got -5"),
+        ("[5, 40]", "[5, 41]", "at: expected at most the budget, 40 gradients, got 41"),
+        (GOOD, "", "fun: missing; a file needs fun and starts"),
+        ("starts = 16\n", "", "starts: missing; a file needs fun and starts"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_in_the_words_of_st_sweep(capsys, old, new, words):
@@ -141,4 +144,41 @@ def test_a_wrong_file_is_refused_in_the_words_of_st_sweep(capsys, old, new, word
     Path("s.toml").write_text(GOOD.replace(old, new))
     assert main(["sweep", "s.toml"]) == 2
     assert capsys.readouterr().err.startswith(f"steepen: s.toml: {words}")
-    assert not list(Path().glob("out/*/*.jsonl"))
+    assert not Path("out").exists()
+
+
+def test_a_refused_file_leaves_an_earlier_folder_as_it_was(capsys):
+    Path("out/s").mkdir(parents=True)
+    Path("out/s/mine.txt").write_text("kept")
+    Path("s.toml").write_text(GOOD.replace("[5, 40]", "[-5]"))
+    assert main(["sweep", "s.toml"]) == 2
+    assert [path.name for path in Path("out/s").iterdir()] == ["mine.txt"]
+    Path("else").mkdir()
+    assert main(["sweep", "s.toml", "--out", "else/new/deep"]) == 2
+    assert list(Path("else").iterdir()) == []
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("jobs", ["-1", "2"])
+def test_a_number_of_jobs_as_on_the_page(jobs, capsys):
+    Path("s.toml").write_text(SMALL)
+    assert main(["sweep", "s.toml", "--jobs", jobs]) == 0
+    several = capsys.readouterr().out
+    assert main(["sweep", "s.toml", "--out", "one"]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == several.splitlines()[:-1]
+
+
+def test_no_jobs_at_all_are_refused(capsys):
+    Path("s.toml").write_text(SMALL)
+    assert main(["sweep", "s.toml", "--jobs", "0"]) == 2
+    assert capsys.readouterr().err == "steepen: --jobs: expected 1 or more, or -1 for one per core, got 0\n"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_table_fits_the_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    Path("s.toml").write_text(GOOD.replace("lam =", "r = [0.1, 0.01]\nb = [3, 5]\nlam ="))
+    assert main(["sweep", "s.toml"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert {"median", "diverged", "bowl"} <= {word for line in lines for word in line.split()}

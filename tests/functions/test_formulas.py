@@ -3,10 +3,11 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from benchmarks.problems.sfu import FUNCTIONS
 from benchmarks.references.functions import REFERENCES
 from scipy.optimize import minimize
 from tests.pairs import WHOLE, sample
+
+from steepen.functions import functions
 
 EPS = np.finfo(float).eps
 STEP = mp.mpf(10) ** -25
@@ -14,8 +15,8 @@ EXACT = mp.mpf(10) ** -45
 
 
 def in_dimensions(*sizes, **own):
-    cases = list(FUNCTIONS.values())
-    for f in FUNCTIONS.values():
+    cases = list(functions.values())
+    for f in functions.values():
         if f.any_n:
             cases += [f.at(n) for n in own.get(f.name, {"powell": (8,)}.get(f.name, sizes))]
     return pytest.mark.parametrize("f", [pytest.param(f, id=f"{f.name}-n{f.n}") for f in cases])
@@ -152,8 +153,8 @@ def test_published_minima():
         ("trid", 6): -50.0, ("trid", 10): -210.0, ("styblinski-tang", 4): -156.66466,
     }  # fmt: skip
     for (name, n), fmin in published.items():
-        assert FUNCTIONS[name].at(n).fmin == pytest.approx(fmin, rel=1e-7)
-    counts = {f.name: len(f.minima) for f in FUNCTIONS.values() if len(f.minima) > 1}
+        assert functions[name].at(n).fmin == pytest.approx(fmin, rel=1e-7)
+    counts = {f.name: len(f.minima) for f in functions.values() if len(f.minima) > 1}
     assert counts == {
         "branin": 3, "cross-in-tray": 4, "dixon-price": 2, "holder-table": 4, "perm-0": 2, "perm-d": 2,
         "power-sum": 12, "schaffer-4": 4, "shubert": 18, "six-hump-camel": 2,

@@ -74,7 +74,7 @@ def test_convergence_curves_are_the_runs_and_say_their_settings(name, outcome_of
             trace = e.run(method).trace
             assert lines(axes)[label][:, 0].tolist() == trace.njev.tolist()
             assert lines(axes)[label][:, 1] == pytest.approx(trace.f - e.function.fmin, rel=1e-12)
-        assert f"λ = {e.lam_text}, α = {e.step:g}" in axes.get_title()
+        assert f"λ = {e.lam_text}, α = {e.alpha:g}" in axes.get_title()
         (mark,) = [line for line in axes.lines if line.get_linestyle() == ":"]
         last = trace.njev[np.flatnonzero(trace.penalised)[-1] + 1]  # the end of the penalty
         assert list(mark.get_xdata()) == [last, last]

@@ -57,12 +57,12 @@ def test_improvement_where_f_is_zero_or_not_finite():
 def test_the_start_of_table_1_is_found(name, bounds, points, near):
     row = EXPERIMENTS[name]
     found = recover_start(
-        row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd, bounds=bounds, points=points
+        row.function, row.lam0, row.alpha, row.r, row.gd, row.cgd_fd, bounds=bounds, points=points
     )
-    assert np.abs(found - row.start).max(axis=1).min() <= near
+    assert np.abs(found - row.x0).max(axis=1).min() <= near
     for x in found:
-        assert by_hand(row.function, x, row.step) == pytest.approx(row.gd, abs=1e-10)
-        assert by_hand(row.function, x, row.step, row.lam0, row.r) == pytest.approx(row.cgd_fd, abs=1e-10)
+        assert by_hand(row.function, x, row.alpha) == pytest.approx(row.gd, abs=1e-10)
+        assert by_hand(row.function, x, row.alpha, row.lam0, row.r) == pytest.approx(row.cgd_fd, abs=1e-10)
     low, high = np.array(row.function.bounds if bounds is None else bounds).T
     assert ((low <= found) & (found <= high)).all()
     assert np.diff(np.linalg.norm(found - (low + high) / 2, axis=1)).min() >= -1e-9
@@ -93,8 +93,8 @@ def test_the_spectrum_of_the_quadratic():
 @pytest.mark.slow
 def test_the_whole_start_is_the_only_one():
     row = EXPERIMENTS["rotated-hyper-ellipsoid"]
-    settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
-    assert recover_whole_start(*settings).tolist() == [list(row.start)]
+    settings = (row.function, row.lam0, row.alpha, row.r, row.gd, row.cgd_fd)
+    assert recover_whole_start(*settings).tolist() == [list(row.x0)]
     assert recover_whole_start(*settings, largest=11).shape == (0, 5)
     doubled = recover_whole_start(
         st.functions["matyas"], 10.0, 0.01, 0.01, 1.83, 34.4, largest=60, decimals=1

@@ -106,7 +106,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data.replace("\xa0", " ")  # numbers stay with their signs
-        if self.open and self.open[-1] in {"td", "th", "span"} and "tr" in self.open:
+        if self.open and self.open[-1] in {"td", "th", "span", "a"} and "tr" in self.open:
             self.rows[-1][-1] += data
 
 
@@ -158,7 +158,7 @@ def check_files(report):
     claims = [row for row in page.tables["claims"][1:] if len(row) == 4]
     assert [row[:3] for row in claims] == [[c.text, c.said, c.ours] for c in report.claims]
     for row, claim in zip(claims, report.claims, strict=True):
-        assert ("agrees" in row[3]) == (claim.agrees and claim.known is None)
+        assert row[3].endswith(claim.verdict)
     made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert made == {"report.html", "explore.html", "results.jsonl", *listed}
 
@@ -259,13 +259,20 @@ def test_folders_that_cannot_be_used(name, text, words, items, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
-    ("agrees", "known", "code"), [(True, None, 0), (False, None, 1), (True, "limit", 1), (False, "limit", 0)]
-)
-def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
+    ("agrees", "known", "code", "verdict"),
+    [
+        (True, None, 0, "agrees"), ("part", None, 1, "DIFFERS"), (False, None, 1, "DIFFERS"),
+        (True, "part", 1, "AGREES?"), ("part", "part", 0, "in part"), (False, "part", 1, "DIFFERS"),
+        (True, "limit", 1, "AGREES?"), ("part", "limit", 1, "AGREES?"), (False, "limit", 0, "does not hold"),
+    ],
+)  # fmt: skip
+def test_exit_codes(agrees, known, code, verdict, items, tmp_path, capsys):
     items.agrees, items.known = agrees, known
     assert main(["reproduce", "--out", str(tmp_path / "out")]) == code
     said = capsys.readouterr()
-    assert (said.err, said.out.splitlines()[-1]) == ("", f"{1 + agrees} of 3 claims agree")
+    some = " (1 more in part)" if agrees == "part" else ""
+    assert (said.err, said.out.splitlines()[-1]) == ("", f"{1 + (agrees is True)} of 3 claims agree{some}")
+    assert re.search(rf"^{re.escape(verdict)} +second", said.out, re.MULTILINE)
     page = Page(tmp_path / "out" / "report.html").text
     assert ("1 came out otherwise than expected." in page) == bool(code)
     assert main(["reproduce", "--out", str(tmp_path / "out"), "--only", "first"]) == 0
@@ -291,8 +298,14 @@ def test_the_finding_on_training_is_quoted_from_the_document():
     assert [number for number in numbers if number not in source] == []
     assert command in " ".join(source.split())
     rows = re.findall(r"\| CGD-FD, first quarter \(the paper\) [^|]*\|.*", source)
-    losses = sum("−" in row.split("|")[4] for row in rows)
-    assert f"on {losses} of the {len(rows)} tasks" in words
+    less = sum("−" in row.split("|")[4] for row in rows)
+    assert f"on {less} of the {len(rows)} tasks" in words
+    losses = [[float(part.replace("−", "-")) for part in row.split("|")[5].split(" ± ")] for row in rows]
+    tied = sum(abs(difference) <= 2 * error for difference, error in losses)
+    lower = sum(difference < -2 * error for difference, error in losses)
+    higher = len(rows) - lower - tied
+    assert f"lower on {lower}, higher on {higher}, and within two standard errors on {tied}." in words
+    assert "| SAM, 1/16 of the batch, last half " in source  # whose row 76.23 and 0.833 are
 
 
 def test_pages_lead_back_to_each_other_and_home(items, tmp_path):
@@ -312,6 +325,7 @@ def test_pages_lead_back_to_each_other_and_home(items, tmp_path):
     ("module", "words"),
     [
         ("matplotlib", "reproduce needs matplotlib: pip install 'steepen[plot]'"),
+        ("pandas", "reproduce needs pandas: pip install 'steepen[pandas]'"),
         ("rich.progress", "progress=True needs rich: pip install 'steepen[cli]'"),
     ],
 )

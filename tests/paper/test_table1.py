@@ -21,20 +21,20 @@ PRINTED = {  # copied by hand from Table 1: n, first λ, α, GD, CGD-FD
 
 def test_the_printed_columns_and_starts_in_the_box():
     assert (T, THRESHOLD) == (40, 10)
-    ours = {name: (e.function.n, e.lam0, e.step, e.gd, e.cgd_fd) for name, e in EXPERIMENTS.items()}
+    ours = {name: (e.function.n, e.lam0, e.alpha, e.gd, e.cgd_fd) for name, e in EXPERIMENTS.items()}
     assert list(ours.items()) == list(PRINTED.items())
     assert "not published" in WORDS["recovered"]
     for e in EXPERIMENTS.values():
         low, high = e.function.bounds.T
-        assert ((low <= np.array(e.start)) & (np.array(e.start) <= high)).all()
+        assert ((low <= np.array(e.x0)) & (np.array(e.x0) <= high)).all()
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_both_columns_and_runs_are_those_of_the_listings(name):
     row = EXPERIMENTS[name]
     f, lam = row.function, np.linspace(0.01, 0.1, T) if name == "levy" else np.full(T, row.lam0)
-    gd = listings.cgd(f.grad, f.hess, row.start, T, row.step, 0.0), list(range(T + 1))
-    cgd_fd = listings.cgd_fd(f.grad, row.start, T, row.step, lam.tolist(), row.r, 10)
+    gd = listings.cgd(f.grad, f.hess, row.x0, T, row.alpha, 0.0), list(range(T + 1))
+    cgd_fd = listings.cgd_fd(f.grad, row.x0, T, row.alpha, lam.tolist(), row.r, 10)
     for method, (xs, cost), printed in (("gd", gd, row.gd), ("cgd-fd", cgd_fd, row.cgd_fd)):
         values, run = f(xs), row.run(method)
         assert f"{(values[0] - values[1]) / values[0] * 100:.2f}" == f"{printed:.2f}"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.stats
 from benchmarks import tuned as program
-from benchmarks.problems.sfu import FUNCTIONS
 from benchmarks.tuned import Problem
 from tests.pairs import sample
 
@@ -111,7 +110,7 @@ def test_each_kind_of_loss_has_its_word():
 @pytest.mark.slow
 def test_functions_are_kept_in_their_box_where_f_is_lower_outside():
     rng = np.random.default_rng(0)
-    for name, f in FUNCTIONS.items():
+    for name, f in st.functions.items():
         low, high = f.bounds.T
         x = (low + high) / 2 + (high - low) / 2 * rng.uniform(-10, 10, (200_000, f.n))
         with np.errstate(all="ignore"):
@@ -125,7 +124,7 @@ def test_the_tables_are_whole_and_small():
     assert [path.name for path in paths] == ["tuned_results.csv", "tuned_settings.csv", "tuned_why.csv"]
     assert sum(path.stat().st_size for path in paths) < 1_000_000
     every = [(problem.function.name, problem.function.n) for problem in program.problems()]
-    assert {name for name, _ in every} == set(FUNCTIONS)
+    assert {name for name, _ in every} == set(st.functions)
     assert set(study.reasons()) == set(every)
     wanted = {(name, n, grads, *pair) for name, n in every for grads in BUDGETS for pair in PAIRS}
     stored = [(row.function, row.n, row.gradients, row.plain, row.penalised) for row in study.results()]

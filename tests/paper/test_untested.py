@@ -12,12 +12,12 @@ from steepen.paper.recover import roots_in_the_plane
 
 def test_the_best_step_of_gd_on_matyas_by_its_eigenvalues():
     row = EXPERIMENTS["matyas"]
-    u, v = np.array([[1, 1], [1, -1]]) @ row.start / np.sqrt(2)
+    u, v = np.array([[1, 1], [1, -1]]) @ row.x0 / np.sqrt(2)
 
     def left(step):
         return (0.04 * u**2 * (1 - 0.04 * step) ** (2 * T) + v**2 * (1 - step) ** (2 * T)) / 2
 
-    steps = extensions.STEPS * row.step
+    steps = extensions.STEPS * row.alpha
     steps = steps[steps < 2]  # beyond, the steep direction rises
     tuned = extensions.best_step(row, "gd")
     assert tuned.step == pytest.approx(steps[np.argmin(left(steps))])
@@ -76,7 +76,7 @@ def test_the_best_of_the_schedules_by_hand():
         lowest = np.inf
         for lam in row.lam * extensions.FACTORS:
             schedule = listings.linear(ends[0] * lam, ends[1] * lam, T)
-            xs, _ = listings.cgd_fd(row.function.grad, starts[0], T, row.step, schedule, row.r, T // 4)
+            xs, _ = listings.cgd_fd(row.function.grad, starts[0], T, row.alpha, schedule, row.r, T // 4)
             lowest = min(lowest, row.function(xs[-1]))
         assert extensions.best_schedule(row, kind)[0] == pytest.approx(lowest, rel=1e-6)
 
@@ -95,11 +95,11 @@ def test_a_step_with_negative_lam_by_its_formula():
 
 def test_how_far_a_norm_hovers_by_hand():
     row = EXPERIMENTS["quadratic"]
-    H, x, sizes = row.function.hess(np.zeros(10)), np.array(row.start), []
+    H, x, sizes = row.function.hess(np.zeros(10)), np.array(row.x0), []
     for _ in range(extensions.HOVER):
         g = H @ x
         sizes.append(np.linalg.norm(g))
         p = -(g + row.lam * H @ g / sizes[-1])
-        x = x + row.step * (p if g @ p < 0 else -g)
+        x = x + row.alpha * (p if g @ p < 0 else -g)
     left = extensions.hovers(st.penalties.L2())
     assert left == pytest.approx(max(sizes[-19:]) / sizes[0], rel=0.05)

@@ -7,10 +7,12 @@ from benchmarks.tuned import best_lam
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize, minimize_scalar
 from tests.objectives import spd
 from tests.pairs import WHOLE
 
 from steepen import theory
+from steepen.functions import functions
 
 RNG_SEEDS = range(5 if WHOLE else 2)
 
@@ -213,6 +215,116 @@ def test_artificial_points_are_as_exact_in_any_unit_of_x(unit):
     assert found == pytest.approx(np.pi / 6 * np.array([1, 5]), rel=1e-13)
 
 
+def turned(angle):
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.4])
+def test_artificial_points_in_the_plane_are_those_of_a_sum_turned(angle):
+    """f = sin u + sin v at λ = 1: in u and v, multiples of π/6 and of π/2 that are not all stationary."""
+    R, box = turned(angle), np.array([(-4.0, 3.0), (-2.0, 5.0)])
+    grad, hess = (lambda x: R.T @ np.cos(R @ x)), (lambda x: R.T @ np.diag(-np.sin(R @ x)) @ R)
+    k = np.arange(-4, 5)
+    own, new = (
+        np.pi / 2 + np.pi * k,
+        np.concatenate([np.pi / 6 + 2 * np.pi * k, 5 * np.pi / 6 + 2 * np.pi * k]),
+    )
+    pairs = np.array([(u, v) for u in [*own, *new] for v in [*own, *new] if u in new or v in new]) @ R
+    expected = pairs[((box[:, 0] <= pairs) & (pairs <= box[:, 1])).all(axis=1)]
+    found = theory.artificial_points(grad, hess, 1.0, box)
+    assert len(found) == len(expected) > 10
+    for x in expected:
+        assert np.abs(found - x).max(axis=1).min() < 1e-9
+    assert (np.diff(found[:, 0]) >= 0).all()
+
+
+def test_artificial_points_of_a_sum_are_counted_in_three_variables():
+    """f'' = 6x² − 16 in each variable: artificial where x² = 1 for λ = 1/20, beside 3 stationary points."""
+    f = functions["styblinski-tang"].at(3)
+    found = theory.artificial_points(f.grad, f.hess, 0.05, f.bounds)
+    assert len(found) == 5**3 - 3**3
+    flat = np.abs(f.grad(found)) < 1e-7
+    assert np.abs(found[~flat] ** 2 - 1).max() < 1e-9
+    assert (~flat).any(axis=1).all()
+
+
+def test_artificial_points_on_a_circle_are_points_of_it_and_a_convex_function_has_none():
+    # f = −exp(−r²/2): along r, f'' = (1 − r²)exp(−r²/2)
+    grad = lambda x: x * np.exp(-x @ x / 2)  # noqa: E731
+    hess = lambda x: np.exp(-x @ x / 2) * (np.eye(2) - np.outer(x, x))  # noqa: E731
+    radii = [
+        float(mpmath.findroot(lambda r: (r * r - 1) * mpmath.exp(-r * r / 2) - 0.25, r)) for r in (1.2, 2.4)
+    ]
+    found = np.linalg.norm(theory.artificial_points(grad, hess, 2.0, [(-3, 3), (-3, 3)], samples=60), axis=1)
+    assert min(np.abs(found - radius).min() for radius in radii) < 1e-9
+    assert np.abs(found[:, None] - radii).min(axis=1).max() < 1e-8
+    assert theory.artificial_points(grad, hess, 0.0, [(-3, 3), (-3, 3)], samples=10).shape == (0, 2)
+    bowl = functions["sphere"].at(4)
+    assert theory.artificial_points(bowl.grad, bowl.hess, 2.0, bowl.bounds, samples=40).shape == (0, 4)
+
+
+def test_artificial_points_of_a_function_that_is_not_defined_beyond_the_box():
+    """f = u² + v·log v − v², at λ = 1 where u = 0 and 1 + 2(1/v − 2) = 0."""
+
+    def grad(x):
+        with np.errstate(invalid="ignore"):
+            return np.array([2 * x[0], np.log(x[1]) + 1 - 2 * x[1]])
+
+    found = theory.artificial_points(grad, lambda x: np.diag([2, 1 / x[1] - 2]), 1.0, [(-1, 1), (0.01, 3)])
+    assert found == pytest.approx(np.array([[0, 2 / 3]]), abs=1e-9)
+    nowhere = lambda x: np.full(2, np.nan)  # noqa: E731
+    with pytest.raises(ValueError, match=r"df\(x\): expected finite gradients in the box, found none"):
+        theory.artificial_points(nowhere, lambda x: np.eye(2), 1.0, [(-1, 1), (0.01, 3)], samples=5)
+
+
+def test_an_artificial_point_is_where_the_constrained_form_has_the_multiplier_lam():
+    """Near the maximum of sin x₁ − x₂², SLSQP is stopped by the constraint, at an artificial point."""
+    f = lambda x: np.sin(x[0]) + x[1] ** 2  # noqa: E731
+    grad, hess = (lambda x: np.array([np.cos(x[0]), 2 * x[1]])), (lambda x: np.diag([-np.sin(x[0]), 2.0]))
+    (point,) = theory.artificial_points(grad, hess, 1.0, [(2, 3), (-1, 1)])
+    eps = grad(point) @ grad(point)
+    assert (point, eps) == (pytest.approx([5 * np.pi / 6, 0], abs=1e-9), pytest.approx(0.75))
+    constraint = {"type": "ineq", "fun": lambda x: eps - grad(x) @ grad(x)}
+    found = minimize(f, [1.8, 0.3], jac=grad, constraints=[constraint], method="SLSQP", tol=1e-12)
+    assert found.x == pytest.approx(point, abs=1e-6)
+
+
+def test_the_pl_constant_against_closed_forms():
+    rng = np.random.default_rng(0)
+    Q = spd(np.array([0.3, 1.0, 7.0]), rng)
+    points = np.concatenate([rng.normal(size=(200, 3)), np.linalg.eigh(Q)[1].T])
+    mu = theory.pl_constant(lambda x: x @ Q @ x / 2 - 5, lambda x: Q @ x, points, -5.0)
+    assert mu == pytest.approx(0.3, rel=1e-9)
+    A, b = rng.normal(size=(2, 4)), rng.normal(size=2)  # least squares, with a null space
+    smallest = np.linalg.eigvalsh(A @ A.T)[0]
+    points = rng.normal(size=(4000, 4))
+    mu = theory.pl_constant(lambda x: (A @ x - b) @ (A @ x - b) / 2, lambda x: A.T @ (A @ x - b), points, 0.0)
+    assert smallest <= mu < 1.01 * smallest
+    quartic = (lambda x: x[0] ** 4), (lambda x: 4 * x**3)  # ½f'²/f = 8x²
+    assert theory.pl_constant(*quartic, [[1.0], [-0.1], [0.0]], 0.0) == pytest.approx(0.08)
+    # of x² + 3 sin²x Karimi, Nutini and Schmidt (2016) say that it has μ = 1/32
+    wavy = (lambda x: x[0] ** 2 + 3 * np.sin(x[0]) ** 2), (lambda x: 2 * x + 3 * np.sin(2 * x))
+    mu = theory.pl_constant(*wavy, np.linspace(-5, 5, 2001)[:, None], 0.0)
+    least = minimize_scalar(lambda x: wavy[1](x) ** 2 / 2 / wavy[0]([x]), bounds=(1, 3), method="bounded").fun
+    assert mu == pytest.approx(least, rel=1e-4)
+    assert mu > 1 / 32
+    assert theory.pl_constant(lambda x: -np.cos(x[0]), np.sin, [[np.pi * 0], [2.0]], -1.0) > 0
+    saddle = (lambda x: x[0] ** 2 * (x[0] - 1) ** 2), (lambda x: 2 * x * (x - 1) * (2 * x - 1))
+    assert theory.pl_constant(*saddle, [[0.3], [0.5]], 0.0) == 0.0
+
+
+def test_a_run_at_the_safe_step_keeps_the_rate_of_the_estimates():
+    rng = np.random.default_rng(1)
+    Q, lam = spd(np.array([0.5, 2.0, 4.0]), rng), 0.2
+    L = theory.largest_curvature(product(Q), np.zeros(3)).value
+    mu = theory.pl_constant(lambda x: x @ Q @ x / 2, lambda x: Q @ x, np.linalg.eigh(Q)[1].T, 0.0)
+    step, rate, x = theory.safe_step(L, lam), theory.linear_rate(L, mu, lam), rng.normal(size=3)
+    for _ in range(50):
+        before, x = x @ Q @ x, x - step * (np.eye(3) + 2 * lam * Q) @ Q @ x
+        assert x @ Q @ x <= rate * before
+    assert rate < 0.99
+
+
 @pytest.mark.parametrize(
     ("expected", "spectra"),
     [
@@ -292,6 +404,22 @@ EYE, X = product(np.eye(2)), np.zeros(2)
         (lambda: theory.artificial_points(np.cos, np.sin, 0.1, (1.0, 1.0)), "interval: expected"),
         (lambda: theory.artificial_points(np.cos, lambda x: 1.0, 0.1, (0, 1)), "d2f"),
         (lambda: theory.artificial_points(np.sin, lambda x: 0 * x - 5, 0.1, (0, 1)), "whole interval"),
+        (lambda: theory.artificial_points(EYE, EYE, 0.1, [(0, 1), (2, 1)]), "interval: expected"),
+        (
+            lambda: theory.artificial_points(lambda x: x, lambda x: x, 0.1, [(0, 1)] * 2),
+            r"d2f\(x\): .* Hessian",
+        ),
+        (lambda: theory.artificial_points(lambda x: x[:1], EYE, 0.1, [(0, 1)] * 2), r"df\(x\): expected"),
+        (lambda: theory.pl_constant(np.sum, np.ones_like, X, 0.0), "points: expected shape"),
+        (
+            lambda: theory.pl_constant(np.sum, np.ones_like, [X], 1.0),
+            "fmin: expected the minimum, 1.0 is above",
+        ),
+        (
+            lambda: theory.pl_constant(np.sum, np.ones_like, [X], 0.0),
+            "points: expected some where f is above",
+        ),
+        (lambda: theory.pl_constant(np.sin, np.cos, [X], 0.0), r"fun\(x\): expected a number"),
         (lambda: theory.nature(np.ones((2, 3))), "square"),
         (lambda: theory.nature([[1.0, 2.0], [0.0, 1.0]]), "symmetric"),
     ],

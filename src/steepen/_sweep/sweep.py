@@ -69,7 +69,7 @@ def sweep(
     seed : int
         The seed of drawn starts.
     at : sequence of int
-        Also record f after these numbers of gradients, as columns `f_10` and so on.
+        Also record f after these numbers of gradients, none above the budget, as columns `f_10` and so on.
     points : bool
         Also record the start and end point of each run, as columns `start0`, … and `x0`, ….
     out : path, optional
@@ -119,6 +119,8 @@ def sweep(
     for look in at:
         whole("at", look, 0)
     batches, budget = calls(grid(method, axes)), whole_budget(shared["budget"], 1)
+    if budget.grads is not None and at and max(at) > budget.grads:
+        raise ValueError(f"at: expected at most the budget, {budget.grads} gradients, got {max(at)}")
     if budget.seconds is not None:
         raise ValueError("budget: a sweep takes no limit in seconds: its table would depend on the machine")
     jax = one_of("engine", shared["engine"], ("eager", "jax")) == "jax"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .._tools.version import version as installed
 from . import _sweep
+from ._width import columns
 
 if TYPE_CHECKING:
     from ..paper import Report
@@ -19,7 +21,13 @@ EXIT_CODES = (
     "Exit codes: 0, success; 1, a claim that did not come out as expected, an interrupt, or an error in a "
     "function of yours; 2, invalid usage or input, or something missing."
 )
-COLOURS = {"agrees": "green", "DIFFERS": "red", "does not hold": "yellow", "AGREES?": "red"}
+COLOURS = {
+    "agrees": "green",
+    "DIFFERS": "red",
+    "does not hold": "yellow",
+    "in part": "yellow",
+    "AGREES?": "red",
+}
 
 Home = Annotated[str | None, typer.Option(metavar="URL", help="URL of the documentation to link to.")]
 
@@ -59,7 +67,7 @@ def explore(
 
     This needs the source tree: run it in a clone.
     """
-    _need_paper("explore", "install steepen from a clone with `pip install -e .`")
+    _need_paper("explore")
     from ..paper import explorer
 
     if out.is_dir():
@@ -93,7 +101,7 @@ def reproduce(
 
     This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
     """
-    _need_paper("reproduce", "run `make reproduce` in a clone")
+    _need_paper("reproduce")
     from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
 
     if list_items:
@@ -109,22 +117,35 @@ def reproduce(
     return 0 if report.holds else 1
 
 
-def _need_paper(command: str, remedy: str) -> None:
-    if find_spec("steepen.paper") is None:
-        raise ValueError(
-            f"{command}: this needs the source tree of steepen, whose paper/ is not installed; {remedy}"
-        )
+def _need_paper(command: str) -> None:
+    try:
+        import_module("steepen.paper")
+    except ModuleNotFoundError as error:
+        if error.name != "steepen.paper":
+            raise
+        raise ValueError(f"{command}: {error}") from error
 
 
 def show(report: Report) -> None:
-    """Print each claim with its verdict, the paper's figure and ours."""
+    """Print each claim with its verdict, the paper's figure and ours, within the width of the terminal."""
     from ..paper._items import tally
 
-    width = max(map(len, COLOURS)) + 2
+    head = max(map(len, COLOURS)) + 2
+    width = columns() - head
     for item, outcome in report.made.items():
-        typer.secho(f"\n{item.title}", bold=True)
+        typer.secho(f"\n{fill(item.title, columns())}", bold=True)
         for claim in outcome.claims:
-            typer.secho(claim.verdict.ljust(width), fg=COLOURS[claim.verdict], nl=False)
-            typer.echo(f"{claim.text}  paper: {claim.said}  ours: {claim.ours}")
+            paper = "not a claim of the paper" if claim.basis == "ours" else f"paper: {claim.said}"
+            first, *rest = [*wrap(claim.text, width), *_both(paper, f"ours: {claim.ours}", width)]
+            typer.secho(claim.verdict.ljust(head), fg=COLOURS[claim.verdict], nl=False)
+            typer.echo("\n".join([first, *(" " * head + line for line in rest)]))
     typer.echo(f"\nThe page: {report.page}")
-    typer.secho(tally(report.claims), bold=True)
+    typer.secho(fill(tally(report.claims), columns()), bold=True)
+
+
+def _both(paper: str, ours: str, width: int) -> list[str]:
+    """Return both on one line if they fit, and else one below the other."""
+    line = f"{paper}  {ours}"
+    if len(line) <= width:
+        return [line]
+    return [part for text in (paper, ours) for part in wrap(text, width, subsequent_indent="  ")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import tomllib
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 from traceback import walk_tb
@@ -21,6 +22,7 @@ from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..budget import Budget
 from ..plot._sweeps import SETTINGS, cells, mapped
+from ._width import columns
 
 
 def command(
@@ -29,7 +31,9 @@ def command(
         help="The arguments of `steepen.sweep`; docs/many.md has an example.",
     )],
     out: Annotated[Path | None, typer.Option(help="The output folder; by default `out/FILE`.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="The number of processes; 1 by default.")] = None,
+    jobs: Annotated[int | None, typer.Option(
+        help="The number of processes; 1 by default, -1 for one per core."
+    )] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
 ) -> int:  # fmt: skip
     """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
@@ -37,12 +41,16 @@ def command(
     The output folder gets results.jsonl (all runs), settings.csv (one line per setting) and plots.
     """
     load("matplotlib", "steepen sweep", extra="plot")
+    if jobs == 0:
+        raise ValueError("--jobs: expected 1 or more, or -1 for one per core, got 0")
     folder = out or Path("out", file.stem)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         given = read(file)
         make_folder("--out", folder)
         table = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
     except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+        _remove_empty(made)
         modules = {frame.f_globals["__name__"].partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
         theirs = modules - {"steepen", "joblib", "numpy", "pandas", *sys.stdlib_module_names}
         raise (RuntimeError if theirs else ValueError)(f"{file}: {error}") from error  # the first is traced
@@ -59,6 +67,11 @@ def command(
 def read(path: Path) -> dict[str, Any]:
     """Return the arguments of `sweep`: text such as "mine:loss" is imported, tables are ranges and limits."""
     given = {name: _imported(name, value) for name, value in tomllib.loads(path.read_text("utf-8")).items()}
+    for name in ("fun", "starts"):
+        if name not in given:
+            raise ValueError(
+                f'{name}: missing; a file needs fun and starts, such as fun = "branin", starts = 20'
+            )
     for name in ("jobs", "out", "progress"):
         if name in given:
             raise ValueError(f"{name}: expected none in the file; the command has --jobs, --out and --quiet")
@@ -70,6 +83,15 @@ def read(path: Path) -> dict[str, Any]:
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{name}: {error}; the keys are {', '.join(keys)}") from error
     return given
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders that were made for nothing, the innermost first."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:  # it holds results, or was not made
+            return
 
 
 def _imported(name: str, value: Any) -> Any:
@@ -95,7 +117,8 @@ def show(found: Any) -> None:
     best = found[found.best].drop_duplicates(each).rename(columns={"f": "median f"})
     names = [name for name in SETTINGS[1:] if name in found]
     forms = {"na_rep": "–", "float_format": "{:.3g}".format, "formatters": {"diverged": "{:.0%}".format}}
-    typer.echo(best[[*each, *names, "median f", "diverged", "settings"]].to_string(index=False, **forms))
+    shown = best[[*each, *names, "median f", "diverged", "settings"]]
+    typer.echo(shown.to_string(index=False, line_width=columns(), **forms))
 
 
 def save_plots(table: Any, functions: dict[str, Any], folder: Path) -> None:

@@ -128,12 +128,12 @@ _MAKERS: dict[str, Callable[[int], Function]] = {}
 
 def entry(
     group: str, title: str, bounds: Sized, minima: Sized, fmin: float | Callable[[int], float] = 0.0, *,
-    n: int = 2, any_n: bool = False, least: int = 1,
+    n: int = 2, any_n: bool = False, least: int = 1, every: int = 1,
 ) -> Callable[[Formula], Formula]:  # fmt: skip
     """Register a formula in the catalogue under its own name.
 
     Bounds, minima and fmin are as in `Function`, or functions of n. With `any_n` the function is defined in
-    all dimensions from `least` on.
+    all dimensions from `least` on that are a multiple of `every`.
     """
 
     def enter(formula: Formula) -> Formula:
@@ -142,6 +142,8 @@ def entry(
         def make(n: int) -> Function:
             if n < least:
                 raise ValueError(f"n: {key} needs n >= {least}, got {n}")
+            if n % every:
+                raise ValueError(f"n: {key} needs a multiple of {every}, got {n}")
             given: dict[str, Any] = {"bounds": bounds, "minima": minima, "fmin": fmin}
             own: dict[str, Any] = {k: v(n) if callable(v) else v for k, v in given.items()}
             resize = partial(_resized, key) if any_n else None

@@ -1,5 +1,6 @@
-"""Helpers of formulas, here and in benchmarks: x is real or complex, (n, ...), and keeps its precision."""
+"""Helpers of formulas: x is real or complex, (n, ...), and keeps its precision."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ def spread(values: Array, coordinate: Any) -> Array:
 def indices(x: Array) -> Array:
     """Return 1, ..., n, shaped to multiply the coordinates of x."""
     return spread(np.arange(1.0, len(x) + 1), x[0])
+
+
+def perm(x: Array, inner: Any, weights: Iterable[Any], targets: Iterable[Any], slope: bool) -> Any:
+    """Return Σᵢ(Σⱼ wᵢⱼ((xⱼ/cⱼ)ⁱ − tᵢⱼ))², the form of both Perm functions, or its gradient; c is `inner`."""
+    power, value, g = np.ones_like(indices(x)), 0.0, 0.0
+    for i, (weight, target) in enumerate(zip(weights, targets, strict=True), 1):
+        rise, power = i * power / inner, power * (x / inner)
+        residual = total(weight * (power - target))
+        value, g = value + residual * residual, g + 2 * residual * weight * rise
+    return g if slope else value
 
 
 def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:

@@ -11,8 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 from .._core.trace import Trace
 
+Agrees = bool | Literal["part"]
 Basis = Literal["printed", "recovered", "chosen", "alt text", "ours"]
 
+EXPLORER = "explore.html"  # the file of the explorer, beside the page
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
 """The text of the page: its lead, its parts, the errata, and of each item what it is about, its claims,
 findings and captions."""
@@ -26,11 +28,11 @@ class Claim:
     ----------
     text : the claim in a few words
     paper, ours : the paper's words, “quoted”, or its figure; and ours
-    agrees : whether they agree
+    agrees : whether they agree: True, False, or "part" where only a part of what is quoted holds
     basis : what the comparison rests on: the paper as "printed", settings "recovered" from its numbers,
         settings "chosen" by us, or the "alt text" of a figure, which is in the paper's source only; "ours"
         if the paper does not make the claim
-    known : "limit" if it is known not to hold
+    known : "limit" if it is known not to hold, "part" if it is known to hold in part
 
     Examples
     --------
@@ -42,14 +44,22 @@ class Claim:
     text: str
     paper: str
     ours: str
-    agrees: bool
+    agrees: Agrees
     basis: Basis = "printed"
-    known: Literal["limit"] | None = None
+    known: Literal["limit", "part"] | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether it came out as expected: agreement, or a known limit."""
-        return self.agrees == (self.known is None)
+        """Whether it came out as expected: agreement, or as much of it as is known to hold."""
+        return self._found == self._expected
+
+    @property
+    def _found(self) -> int:
+        return 1 if self.agrees == "part" else 2 * int(self.agrees)
+
+    @property
+    def _expected(self) -> int:
+        return {"limit": 0, "part": 1, None: 2}[self.known]
 
     @property
     def said(self) -> str:
@@ -60,9 +70,20 @@ class Claim:
     @property
     def verdict(self) -> str:
         """The outcome in a word or two; in capitals if it was not expected."""
-        if self.agrees:
-            return "agrees" if self.known is None else "AGREES?"
-        return "DIFFERS" if self.known is None else "does not hold"
+        if self.holds:
+            return ("does not hold", "in part", "agrees")[self._found]
+        return "DIFFERS" if self._found < self._expected else "AGREES?"
+
+
+class Link(str):
+    """A cell of a table that the page links; a link to a part of the page that is not there is left out."""
+
+    href: str
+
+    def __new__(cls, text: str, href: str) -> Link:
+        made = super().__new__(cls, text)
+        made.href = href
+        return made
 
 
 class Table(NamedTuple):
@@ -163,7 +184,21 @@ def claim(item: str, name: str, agrees: Any, **values: Any) -> Claim:
     said |= words["claims"][name]
     ours = said["ours"] if agrees else said.get("otherwise", said["ours"])
     text, paper, ours = (_fill(part, values) for part in (said["text"], said["paper"], ours))
-    return Claim(text, paper, ours, bool(agrees), said["basis"], said["known"])
+    return Claim(
+        text, paper, ours, agrees if agrees == "part" else bool(agrees), said["basis"], said["known"]
+    )
+
+
+def in_part(cases: Iterable[object]) -> Agrees:
+    """Return whether what a claim says holds in all cases or in none, or "part" for some of them.
+
+    Examples
+    --------
+    >>> in_part([True, True]), in_part([True, False]), in_part([False])
+    (True, 'part', False)
+    """
+    held = [bool(case) for case in cases]
+    return "part" if any(held) and not all(held) else all(held)
 
 
 def outcome(
@@ -204,12 +239,13 @@ _BASES = {
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """Count the claims that agree, by basis."""
-    groups: dict[str, list[bool]] = {basis: [] for basis in _BASES}
+    """Count the claims that agree, by basis, and those that agree in part."""
+    groups: dict[str, list[Agrees]] = {basis: [] for basis in _BASES}
     for claim in claims:
         groups[claim.basis].append(claim.agrees)
-    return "; ".join(
-        f"{sum(agree)} of {len(agree)} {_BASES[basis]}"
-        for basis, agree in groups.items()
-        if agree or basis == "printed"
-    )
+    parts: list[str] = []
+    for basis, agree in groups.items():
+        if agree or basis == "printed":
+            some = f" ({agree.count('part')} more in part)" * ("part" in agree)
+            parts.append(f"{agree.count(True)} of {len(agree)} {_BASES[basis]}{some}")
+    return "; ".join(parts)

@@ -31,9 +31,9 @@ from . import (
     tuned,
 )
 from ._figures import narrow, save_once
-from ._items import WORDS, Item, Outcome, Report
+from ._items import EXPLORER, WORDS, Item, Outcome, Report
 from .explorer import explore
-from .report import EXPLORER, NARROW, REPORT, page
+from .report import NARROW, REPORT, page
 
 _RUNS: Mapping[str, Callable[[], Outcome]] = {
     "fig-surfaces": fig_surfaces.run,
@@ -101,6 +101,7 @@ def reproduce(
     """
     names = _names(only)
     load("matplotlib", "reproduce", extra="plot")
+    load("pandas", "reproduce", extra="pandas")
     made: dict[Item, Outcome] = {}
     with item_bar(progress, len(names)) as show:
         folder = _folder(out, force)

@@ -93,7 +93,7 @@ def _cgd_fd(rows: Rows) -> Claim:
     for row in EXPERIMENTS.values():
         made = row.run("cgd-fd", trace="x")
         xs, cs = listings.cgd_fd(
-            row.function.grad, row.start, T, row.step, listings.linear(*row.lams, T), row.r, b
+            row.function.grad, row.x0, T, row.alpha, listings.linear(*row.lams, T), row.r, b
         )
         counted = counted and trace(made).njev.tolist() == cs
         apart = max(apart, _compare(rows, "CGD-FD", row.function.title, made, xs))

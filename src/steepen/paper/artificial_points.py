@@ -13,7 +13,7 @@ from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
-from ._items import Outcome, claim, outcome
+from ._items import Outcome, claim, in_part, outcome
 from ._runs import Floats, in_the_plane, minimize, trace
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
@@ -67,8 +67,9 @@ def run() -> Outcome:
                                   for _, _, both, own, new, off in plane),
                  points="; ".join(f"{name}: {both} are {own} and {new}"
                                   for name, _, both, own, new, _ in plane)),
-            says("guard", cgd[-1] < STARTS / 2, last=last, starts=STARTS, cgd=(cgd[0], cgd[-1]),
-                 egr=(on_g[0], on_g[-1])),
+            says("guard", in_part(a < b for a, b in zip(cgd, on_g, strict=True)), starts=STARTS,
+                 dimensions=", ".join(map(str, DIMENSIONS)), cgd=", ".join(map(str, cgd)),
+                 egr=", ".join(map(str, on_g))),
             says("another-lam", other == 0 and _kept() > 0.5, other=other, runs=STARTS * len(DIMENSIONS)),
         ],
         tables={
@@ -202,7 +203,8 @@ def flat_minima() -> Outcome:
     return outcome(
         "flat-minima",
         claims=[
-            says("flatter", cgd.flatter > cgd.minima / 2, functions=len(SEVERAL), cgd=cgd),
+            says("flatter", cgd.flatter > cgd.sharper, functions=len(SEVERAL), cgd=cgd),
+            says("mostly", cgd.flatter > cgd.minima / 2, cgd=cgd),
             says("twice", cgd.flatter > 2 * cgd.sharper, cgd=cgd),
             says("longer-step", cgd.odds > longer.odds, cgd=cgd, longer=longer),
         ],

@@ -1,53 +1,46 @@
-"""The six experiments of Table 1, for the paper's items and explorer: settings, printed results, runs.
+"""The six experiments of Table 1, for the paper's items and explorer: `steepen.table1`, with runs.
 
-The paper prints the function, n, λ and α. It prints no start point, no r and no matrix for the quadratic.
-These were recovered (recover.py): they reproduce both printed improvements, but are not the only values
-that do. Nothing here writes files.
+The start points, r and the quadratic's matrix were recovered (recover.py): they reproduce both printed
+improvements, but are not the only values that do. Nothing here writes files.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
 from .._core.result import Result
+from .._table1 import Table1Row, table1
 from ..budget import Budget
-from ..functions import Function, functions
 from ..schedules import L
 from ._runs import Floats, minimize, trace
 
 __all__ = ["EXPERIMENTS", "THRESHOLD", "Experiment", "T"]
 
-T = 40  # the paper's budget, in gradient evaluations
-THRESHOLD = T // 4  # the paper's b: CGD-FD switches to steepest descent after iteration b
+T = table1["quadratic"].T  # the paper's budget, in gradient evaluations
+THRESHOLD = table1["quadratic"].b  # the paper's b: CGD-FD switches to steepest descent after iteration b
 
 
-class Experiment(NamedTuple):
-    """One row of Table 1, with its runs; λ rises linearly from its first value to its last.
-
-    `gd` and `cgd_fd` are the printed improvements of the first step, in percent. With `any_r` every r gives
-    the same, since differences of gradients are exact on a quadratic.
+class Experiment(Table1Row):
+    """One row of Table 1, with its runs.
 
     Examples
     --------
-    >>> EXPERIMENTS["branin"].lam, EXPERIMENTS["branin"].start
-    (0.07, (-4.751, 12.459))
+    >>> EXPERIMENTS["levy"].settings
+    'λ = L(0.01, 0.1), α = 0.05'
     """
 
-    function: Function
-    lams: tuple[float, float]
-    step: float
-    start: tuple[float, ...]
-    r: float
-    gd: float
-    cgd_fd: float
-    any_r: bool = False
+    @property
+    def any_r(self) -> bool:
+        """Whether every r gives the same, since differences of gradients are exact on a quadratic."""
+        return "r" not in self.recovered
 
     @property
-    def lam(self) -> float | L:
-        """λ, constant or rising."""
-        return L(*self.lams) if self.lams[0] < self.lams[1] else self.lams[0]
+    def lams(self) -> tuple[float, float]:
+        """λ at the first step and at the last."""
+        return (self.lam.start, self.lam.end) if isinstance(self.lam, L) else (self.lam, self.lam)
 
     @property
     def lam0(self) -> float:
@@ -62,33 +55,25 @@ class Experiment(NamedTuple):
     @property
     def settings(self) -> str:
         """λ and α, for a figure."""
-        return f"λ = {self.lam_text}, α = {self.step:g}"
+        return f"λ = {self.lam_text}, α = {self.alpha:g}"
 
     def run(self, method: str, start: Any = None, **changed: Any) -> Result:
         """Return the paper's run, of T gradients, with these settings changed."""
-        own: dict[str, Any] = {"step": self.step, "budget": Budget(grads=T)}
+        own: dict[str, Any] = {"step": self.alpha, "budget": Budget(grads=T)}
         if method == "cgd-fd":
             own |= {"lam": self.lam, "r": self.r, "b": THRESHOLD}
-        return minimize(self.function, self.start if start is None else start, method=method, **own | changed)
+        return minimize(self.function, self.x0 if start is None else start, method=method, **own | changed)
 
     def tried(self, method: str, count: int, **changed: Any) -> Floats:
         """Return f − f* with each of `count` settings, given as arrays; inf where f ever rises."""
-        many = self.run(method, np.tile(self.start, (count, 1)), **changed)
+        many = self.run(method, np.tile(self.x0, (count, 1)), **changed)
         with np.errstate(all="ignore"):
             f = trace(many).f
             rises = (np.diff(f, axis=0) > 1e-12 * abs(f[0])).any(axis=0)
         return np.where(np.isfinite(many.fun) & ~rises, many.fun, np.inf) - self.function.fmin
 
 
-_ROWS = (
-    Experiment(functions["quadratic"].at(10), (0.4, 0.4), 0.01, (1.0,) * 10, 0.01, 18.89, 97.91, any_r=True),
-    Experiment(functions["rotated-hyper-ellipsoid"].at(5), (0.5, 0.5), 0.01, (12.0, 5.0, 1.0, 5.0, 12.0),
-               0.01, 15.94, 82.76, any_r=True),
-    Experiment(functions["levy"].at(2), (0.01, 0.1), 0.05, (-9.4186315, -5.2738909), 0.01, 23.73, 63.21),
-    Experiment(functions["branin"], (0.07, 0.07), 0.01, (-4.751, 12.459), 0.2, 37.53, 87.07),
-    Experiment(functions["griewank"].at(2), (40.0, 40.0), 0.01, (440.0436, 312.7357), 0.01, 0.01, 0.08),
-    Experiment(functions["matyas"], (10.0, 10.0), 0.01, (1.4267, 6.8533), 0.01, 1.83, 34.40, any_r=True),
-)  # fmt: skip
-
-EXPERIMENTS = {row.function.name: row for row in _ROWS}
+EXPERIMENTS = {
+    name: Experiment(*(getattr(row, one.name) for one in fields(row))) for name, row in table1.items()
+}
 """The rows of Table 1, by the name of the function, in the paper's order."""

@@ -13,7 +13,7 @@ from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
 from ._figures import legend_above, say_start
-from ._items import Claim, Outcome, Table, claim, outcome
+from ._items import Claim, Outcome, Table, claim, in_part, outcome
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
@@ -110,7 +110,7 @@ def run() -> Outcome:
         settings={
             "gradients": T, "b": THRESHOLD,
             **{
-                name: {"lam": e.lam_text, "step": e.step, "r": "any" if e.any_r else e.r, "start": e.start}
+                name: {"lam": e.lam_text, "step": e.alpha, "r": "any" if e.any_r else e.r, "start": e.x0}
                 for name, e in EXPERIMENTS.items()
             },
         },
@@ -146,7 +146,7 @@ def _claims(made: dict[str, Panel], left: float) -> list[Claim]:
              level_gd=flat(griewank.gd)),
         says("matyas", left < 0.01, left=left, T=T),
         says("matyas-slower", not matyas.behind and sooner < T // 4, panel=matyas, sooner=sooner, T=T),
-        says("first-steps", sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9, least=min(five),
+        says("first-steps", in_part(share > 0.5 for share in five), least=min(five),
              slowest=slowest, most=max(five), ten=min(ten)),
     ]  # fmt: skip
 
@@ -161,7 +161,7 @@ def _left_on_matyas() -> float:
     turn = np.linspace(0.0, np.pi, 20_001)
     starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
     for printed, lam in ((row.gd, 0.0), (row.cgd_fd, row.lam0)):
-        starts = starts[np.abs(improvement(row.function, starts, row.step, lam, row.r) - printed) <= 0.005]
+        starts = starts[np.abs(improvement(row.function, starts, row.alpha, lam, row.r) - printed) <= 0.005]
     if not len(starts):  # no start gives both numbers
         return float("nan")
     return float((np.asarray(row.run("cgd-fd", starts).fun) / row.function(starts)).min())

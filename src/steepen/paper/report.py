@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._items import WORDS, Claim, Item, Outcome, Report, Table, tally
+from ._items import EXPLORER, WORDS, Claim, Item, Link, Outcome, Report, Table, tally
 
 NARROW = "-narrow"
 """The suffix of a figure's version for narrow screens."""
 
-REPORT, EXPLORER = "report.html", "explore.html"
+REPORT = "report.html"
 OPENING = "fig-surfaces-cut"  # the figure at the top of the page
 
 _TEMPLATE, _STYLE = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
@@ -28,7 +28,7 @@ _HOME = (
     "<a href='{0}/paper.html'>The paper, and what we found</a> "
     "<a href='{0}/paper.html#against-a-tuned-step-size'>Against a tuned step</a></p>"
 )
-_MARKS = {"agrees": "✓", "DIFFERS": "✗", "does not hold": "≠", "AGREES?": "?"}
+_MARKS = {"agrees": "✓", "DIFFERS": "✗", "does not hold": "≠", "in part": "≈", "AGREES?": "?"}
 _ZERO = 1e-13  # smaller numbers are shown as 0 in tables
 
 
@@ -46,7 +46,7 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
     folder, made = report.folder, report.made
     opening = [outcome.pictures[OPENING] for outcome in made.values() if OPENING in outcome.pictures]
     times = {item.name: f"{outcome.seconds:.1f} s" for item, outcome in made.items()}
-    return _TEMPLATE.format(
+    text = _TEMPLATE.format(
         style=_STYLE + _CELLS,
         home="" if home is None else _HOME.format(escape(home.rstrip("/"))),
         **{name: _prose(WORDS[name]) for name in ("paper", "authors", "lead", "recovered", "settings")},
@@ -64,6 +64,20 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
         versions=_settings(versions),
         times=_settings(times),
     )
+    return _linked(text)
+
+
+def _linked(page: str) -> str:
+    """Take links to what is not on the page, the items that were not run, out of its tables.
+
+    Examples
+    --------
+    >>> _linked("<td><a href='#a'>A</a></td><td><a href='#b'>B</a></td><p id='a'>")
+    "<td><a href='#a'>A</a></td><td>B</td><p id='a'>"
+    """
+    there = set(re.findall(r"\bid='?([\w-]+)", page))
+    cell = re.compile(r"(<td[^>]*>)<a href='#([\w-]+)'>([^<]*)</a>")
+    return cell.sub(lambda found: found[0] if found[2] in there else found[1] + found[3], page)
 
 
 def _prose(text: str) -> str:
@@ -92,6 +106,8 @@ def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
     sentences: list[str] = []
     if limits := verdicts.count("does not hold"):
         sentences.append(f"{limits} do{'es' * (limits == 1)} not hold, and the table says why.")
+    if parts := verdicts.count("in part"):
+        sentences.append(f"{parts} hold{'s' * (parts == 1)} in part.")
     if failures := verdicts.count("DIFFERS") + verdicts.count("AGREES?"):
         sentences.append(f"{failures} came out otherwise than expected.")
     if missing:
@@ -150,8 +166,9 @@ def _part(folder: Path, part: Mapping[str, Any], made: Mapping[Item, Outcome]) -
 
 def _section(folder: Path, item: Item, made: Outcome) -> str:
     shown = [_figure(folder, name, text) for name, (_, text) in made.pictures.items() if name != OPENING]
-    top = [] if shown else list(made.tables)[:1]  # without a figure, the first table is shown
-    shown = shown or [_wide(name, made.tables[name]) for name in top]
+    # without a figure, the first table is shown
+    top = WORDS["items"].get(item.name, {}).get("open", [] if shown else list(made.tables)[:1])
+    shown += [_wide(name, made.tables[name]) for name in top]
     more = [_wide(name, table) for name, table in made.tables.items() if name not in top]
     more += [f"<p>{_prose(note)}</p>" for note in made.notes]
     if made.settings:
@@ -232,9 +249,7 @@ def _table(table: Table, about: str = "", caption: str = "") -> str:
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
     body = "".join(
-        "<tr>"
-        + "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
-        + "</tr>"
+        "<tr>" + "".join(f"<td{kind}>{_cell(v)}</td>" for v, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in rows
     )
     # on a phone the style makes a row a card with labelled cells
@@ -243,6 +258,11 @@ def _table(table: Table, about: str = "", caption: str = "") -> str:
         f"<table{about} style='{escape(labels)}'>{caption}<thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def _cell(value: Any) -> str:
+    text = escape(_text(value))
+    return f"<a href='{escape(value.href)}'>{text}</a>" if isinstance(value, Link) else text
 
 
 def _is_number(value: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.trace import Trace
 from ._figures import legend_above
-from ._items import Claim, Outcome, claim, outcome, readable
+from ._items import EXPLORER, Claim, Link, Outcome, claim, outcome, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import recover_spectrum, recover_start, recover_whole_start
@@ -33,7 +33,8 @@ def run() -> Outcome:
             for method, paper, own in zip(METHODS, printed, ours, strict=True)
         ]  # fmt: skip
         gaps = [float(made.f[-1]) - row.function.fmin for made in traces]
-        rows.append((row.function.title, row.function.n, row.lam_text, row.step, printed[0], ours[0],
+        title = Link(row.function.title, "#fig-convergence-log")  # its curves
+        rows.append((title, row.function.n, row.lam_text, row.alpha, printed[0], ours[0],
                      printed[1], ours[1], *gaps))  # fmt: skip
     quadratic = EXPERIMENTS["quadratic"].function
     eigenvalues = np.linalg.eigvalsh(quadratic.hess(np.zeros(quadratic.n)))
@@ -44,8 +45,9 @@ def run() -> Outcome:
         tables={
             "table1": rows,
             "table1-settings": [
-                (row.function.title, _point(row.start), f"{row.r:g}{' (any gives the same)' * row.any_r}")
-                for row in EXPERIMENTS.values()
+                (row.function.title, _point(row.x0), f"{row.r:g}{' (any gives the same)' * row.any_r}",
+                 Link("drag λ", f"{EXPLORER}#function={name}") if row.n == 2 else None)
+                for name, row in EXPERIMENTS.items()
             ],
             "table1-recovery": list(_recoveries(spectrum)),
         },
@@ -53,13 +55,13 @@ def run() -> Outcome:
         settings={
             "T": T, "b": THRESHOLD,
             "experiments": {
-                name: {"n": row.function.n, "lam": row.lam_text, "step": row.step, "r": row.r,
-                       "start": list(row.start)}
+                name: {"n": row.function.n, "lam": row.lam_text, "step": row.alpha, "r": row.r,
+                       "start": list(row.x0)}
                 for name, row in EXPERIMENTS.items()
             },
             "quadratic_eigenvalues": eigenvalues,
         },
-        penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims), total=len(claims),
+        penalised=THRESHOLD + 1, agree=sum(claim.agrees is True for claim in claims), total=len(claims),
         branin=EXPERIMENTS["branin"], n=quadratic.n, spectrum=spectrum,
     )  # fmt: skip
 
@@ -101,11 +103,11 @@ def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:
         return row.function.title, unknown, where, r, len(found), near
 
     row = EXPERIMENTS["quadratic"]
-    found = recover_spectrum(row.function.n, row.lam0, row.step, row.gd, row.cgd_fd)
+    found = recover_spectrum(row.function.n, row.lam0, row.alpha, row.gd, row.cgd_fd)
     yield line(row, "centre, half-width", "centres up to 2/α", "any", found, spectrum)
     row = EXPERIMENTS["rotated-hyper-ellipsoid"]
-    found = recover_whole_start(row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
-    yield line(row, "start", "whole numbers 0 to 12", "any", found, row.start)
+    found = recover_whole_start(row.function, row.lam0, row.alpha, row.r, row.gd, row.cgd_fd)
+    yield line(row, "start", "whole numbers 0 to 12", "any", found, row.x0)
     # a part of Griewank's box, which has thousands of solutions
     part = np.array([(436.0, 444.0), (309.0, 317.0)])
     beyond = np.array([(10.0, 12.0), (-4.0, 0.0)])  # Levy's box ends at 10
@@ -120,10 +122,10 @@ def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:
         ("matyas", 0.01, None, 101, 0.005),
     ):
         row = EXPERIMENTS[name]
-        printed = (row.function, row.lam0, row.step, r, row.gd, row.cgd_fd)
+        printed = (row.function, row.lam0, row.alpha, r, row.gd, row.cgd_fd)
         found = recover_start(*printed, bounds=bounds, points=points, within=within)
         box = row.function.bounds if bounds is None else bounds
         where = " × ".join(f"[{readable(low)}, {readable(high)}]" for low, high in box)
         where += ", two decimals" if within == 0.005 else ""
-        ours = row.start if r == row.r else None
+        ours = row.x0 if r == row.r else None
         yield line(row, "start", where, "→ 0" if r is None else f"{r:g}", found, ours)

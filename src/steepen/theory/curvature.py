@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of the Hessian, for users and the paper; calls the H·v given, outside of any budget."""
+"""Estimates of L and μ, for users and the paper; calls the functions given, outside of any budget."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -86,12 +86,56 @@ def smoothness(
     >>> found.value, found.n_hvp
     (108.0, 3)
     """
-    rows = finite("points", points)
-    if rows.ndim != 2 or rows.size == 0:
-        raise ValueError(f"points: expected shape (m, n) with m, n >= 1, got shape {rows.shape}")
+    rows = _rows(points)
     found = [_extreme(hvp, row, "magnitude", tol, max_hvp, seed) for row in rows]
     top = max(found, key=lambda c: abs(c.value))
     return Curvature(abs(top.value), sum(c.n_hvp for c in found), top.error, all(c.converged for c in found))
+
+
+def pl_constant(
+    fun: Callable[[Array], ArrayLike], grad: Callable[[Array], ArrayLike], points: ArrayLike, fmin: float
+) -> float:
+    """Return the largest μ with ½‖∇f‖² >= μ(f − f*) at all `points`: an estimate of the μ of Theorem 1.
+
+    It is the constant of the Polyak–Łojasiewicz inequality, which `linear_rate` takes. Between the points the
+    inequality may need a smaller μ, so the estimate is never too small: take many points, above all near the
+    minimum. It is 0 if a point is stationary and no minimum; then no rate is linear. For ½xᵀQx − bᵀx and for
+    least squares no estimate is needed: μ is the smallest eigenvalue of the Hessian that is not zero.
+
+    `fun(x)` and `grad(x)` are called at each row of `points`, of shape (m, n), and `fmin` is f*. Points where
+    f is f* to rounding say nothing about μ, and are passed over.
+
+    Examples
+    --------
+    >>> points = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> mu = pl_constant(lambda x: x[0] ** 2 + 2 * x[1] ** 2, lambda x: [2, 4] * x, points, fmin=0.0)
+    >>> round(mu, 3)
+    2.0
+    """
+    rows = _rows(points)
+    number("fmin", fmin, "a finite number")
+    ratios: list[float] = []
+    for row in rows:
+        value, g = finite("fun(x)", fun(row.copy())), vector("grad(x)", grad(row.copy()), row.size)
+        if value.size != 1:
+            raise ValueError(f"fun(x): expected a number, got shape {value.shape}")
+        above, slack = float(value.item()) - fmin, 1e4 * _EPS * max(abs(float(value.item())), abs(fmin))
+        if above < -slack:
+            raise ValueError(
+                f"fmin: expected the minimum, {fmin!r} is above f = {value.item()!r} at {row.tolist()}"
+            )
+        if above > slack:
+            ratios.append(0.5 * float(g @ g) / above)
+    if not ratios:
+        raise ValueError("points: expected some where f is above fmin, found none")
+    return min(ratios)
+
+
+def _rows(points: ArrayLike) -> Array:
+    rows = finite("points", points)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ValueError(f"points: expected shape (m, n) with m, n >= 1, got shape {rows.shape}")
+    return rows
 
 
 def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, seed: int) -> Curvature:

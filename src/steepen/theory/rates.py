@@ -40,6 +40,8 @@ def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
 def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return 1 − μ/(L(1+2λL)²), the factor by which f − f* shrinks per iteration at `safe_step`.
 
+    μ is the constant of the Polyak–Łojasiewicz inequality; `pl_constant` estimates it.
+
     Examples
     --------
     >>> linear_rate(L=2.0, mu=1.0, lam=0.25)

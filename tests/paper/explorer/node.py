@@ -12,6 +12,6 @@ def ran(page, expression, given=None):
     whole = script.rpartition("\nstart(")[0]  # but for its last line, which needs a browser
     file, head = page.with_suffix(".mjs"), f"globalThis.window = {{}}; const given = {json.dumps(given)};\n"
     file.write_text(f"{head}{whole}\nconsole.log(JSON.stringify(({expression})));", "utf-8")
-    done = node([str(file)], return_completed_process=True, capture_output=True, text=True)
+    done = node([str(file)], return_completed_process=True, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

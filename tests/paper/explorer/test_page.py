@@ -91,7 +91,7 @@ SEEN = f"{PLANE}, given.map(([name, more]) => {{ {SET} return verdict(scene); }}
 
 def test_the_page_opens_on_the_papers_first_step(page):
     opened, table = ran(page, "fromHash(functions, '', 'branin')"), EXPERIMENTS["branin"]
-    wanted = {"start": list(table.start), "lam": table.lam0, "step": table.step, "r": table.r, "at": 0}
+    wanted = {"start": list(table.x0), "lam": table.lam0, "step": table.alpha, "r": table.r, "at": 0}
     assert opened == {"settings": opened["settings"] | wanted, "wrong": {}}
     [said] = ran(page, SEEN, [("branin", {})])
     assert "GD lowers f by 38 %, CGD-FD lowers f by 87 %." in said  # Table 1: 37.53 and 87.07
@@ -165,7 +165,18 @@ LINKS = {  # what is asked for, the field below which it is answered, and the an
     "function=typed&expr=x%5E(": ("expr", "Something is missing at the end."),
     "function=typed&expr=%E0%A4%A": ("expr", "“\ufffd” at 1 is not understood."),
     "function=typed&expr=(x+1": ("expr", "The bracket at 1 is never closed."),
-    "function=typed&expr=sin x": ("expr", "sin needs a bracket: sin(…)."),
+    "function=typed&expr=sin x": ("expr", "sin at 1 needs a bracket: sin(…)."),
+    "function=typed&expr=x[2]^2": ("expr", "“x[2]” at 1 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x + y[0]": ("expr", "“y[0]” at 5 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x[x]": ("expr", "“x[x]” at 1 is not known; known are x[0] and x[1]."),
+    "function=typed&expr=x1 + x[1]": (
+        "expr",
+        "“x” at 6: x[0] and x[1] cannot be mixed with other names of x and y.",
+    ),
+    "function=typed&expr=(x^2)[0]": ("expr", "“[” at 6 is out of place."),
+    "function=typed&expr=(x + 1]": ("expr", "The bracket “(” at 1 is closed by “]” at 7."),
+    "function=typed&expr=x 2 + y": ("expr", "“2” at 3 is out of place."),
+    "function=typed&expr=1/x^2/0": ("expr", "It has no value anywhere on the map."),
     "function=typed&expr=log(-1-x^2)": ("expr", "It has no value anywhere on the map."),
     "function=typed&expr=x" + "+x" * 500: ("expr", "1001 characters are too many: 1000 at most."),
 }
@@ -206,6 +217,9 @@ TYPED = {
     "-x^2 y/3 + 2^-y + 3 sin(y)": lambda x, y: -(x**2) * y / 3 + mpmath.mpf(2) ** -y + 3 * mpmath.sin(y),
     "(2 + x^2)^y - sinh(x) cosh(y)": lambda x, y: (2 + x**2) ** y - mpmath.sinh(x) * mpmath.cosh(y),
     "x₁^4 − 3·x₂^3 + 1.5e-1 x1 x2": lambda x, y: x**4 - 3 * y**3 + mpmath.mpf(0.15) * x * y,
+    "x[0]**2 + 3*x[0]*x[1]**3": lambda x, y: x**2 + 3 * x * y**3,
+    "np.exp(-x[1])*math.sin(2 * np.pi * x[0])": lambda x, y: mpmath.exp(-y) * mpmath.sin(2 * mpmath.pi * x),
+    "[x + 1]^2 {y - 1} + arctan(y)": lambda x, y: (x + 1) ** 2 * (y - 1) + mpmath.atan(y),
     "atan(x y) - log(4 + y)/tan(x)": lambda x, y: mpmath.atan(x * y) - mpmath.log(4 + y) / mpmath.tan(x),
 }
 
@@ -219,3 +233,57 @@ def test_a_typed_function_has_exact_derivatives(page):
         with mpmath.workdps(40):
             exact = [[float(mpmath.diff(fun, x, order)) for order in orders] for x in points]
         np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "text", ["x3", "x0^2", "x12", "xy", "y2", "x_1", "np.log10(x)", "x[0", "x//2", "x % 2", "log2(x)"]
+)
+def test_what_might_be_another_function_is_refused(page, text):
+    """A digit after a name is part of the name: x3 is neither x·3 nor a third variable."""
+    (found,) = ran(page, "given.map((text) => typed(text, [-5, 5]))", [text])
+    assert set(found) == {"error"}
+    assert found["error"].endswith(".")
+    assert " at " in found["error"]  # the place
+
+
+WITHOUT_VALUES = {  # functions that have no value, or no derivative, in places; and starts there
+    "log(x^2)": [[1.0], [0.0], [1e-80], [-4.5]],
+    "1/x": [[1.0], [0.0], [-1e-160]],
+    "sqrt(x)": [[2.0], [0.0], [-1.0]],
+    "x^x": [[1.0], [0.0]],
+    "-1/(x*y)": [[1.0, 1.0], [0.0, 0.0], [1e-80, 1e-80]],
+    "log(x^2 + y^2)": [[1.0, 1.0], [0.0, 0.0], [1e-90, 1e-90]],
+    "log(x^2) + y^2": [[1e-80, 1.0], [3.0, 2.0]],
+    "sqrt(x) + sqrt(y)": [[1.0, 1.0], [0.0, 0.0]],
+    "1e20 + x^2": [[1.0]],
+    "0*x": [[1.0]],
+    "exp(exp(x))": [[4.0], [50.0]],
+}
+
+
+def test_a_function_without_a_value_or_a_hessian_in_places_does_not_freeze_the_page(page):
+    looks = """given.map(([expr, start]) => {
+      const { fun } = typed(expr, [-5, 5]), all = { ...functions, typed: fun }, scene = new Scene(all);
+      scene.set({ ...initial(all, "typed"), start, at: 40, methods: ["gd", "cgd", "cgd-fd"] });
+      const { heights, artificial, landscape } = scene, seen = [artificial.length, landscape.depth];
+      return { said: verdict(scene), below: basin(fun, start), marks: ticks(...heights, 8).length, seen };
+    })"""
+    cases = [(text, start) for text, starts in WITHOUT_VALUES.items() for start in starts]
+    found = ran(page, looks, cases)
+    assert all(one["said"] and one["marks"] < 30 for one in found)
+    said = {(text, *start): one["said"] for (text, start), one in zip(cases, found, strict=True)}
+    assert said["sqrt(x)", -1.0] == "f has no value at this start. Choose another one on the map."
+    assert all(one["below"] is None for (text, _), one in zip(cases, found, strict=True) if "log(x^2" in text)
+
+
+def test_an_axis_of_a_range_that_is_tiny_beside_its_place_has_no_endless_marks(page):
+    ranges = [
+        [1e20, 1e20 + 32768],
+        [0.0, 1.0],
+        [-1e-300, 1e-300],
+        [1e308, 1e308],
+        [float(2**53), 2.0**53 + 4],
+    ]
+    found = ran(page, "given.map(([low, high]) => ticks(low, high, 8))", ranges)
+    assert found[1] == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert all(len(marks) < 30 for marks in found)

@@ -146,8 +146,8 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
         "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": text,
     }  # fmt: skip
     used = EXPERIMENTS.get(fun.name)
-    if used is not None and len(used.start) == fun.n:
-        entry["paper"] = {"start": used.start, "lam": used.lam0, "step": used.step, "r": used.r}
+    if used is not None and len(used.x0) == fun.n:
+        entry["paper"] = {"start": used.x0, "lam": used.lam0, "step": used.alpha, "r": used.r}
     return entry
 
 

@@ -30,10 +30,11 @@ const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "�
 
 export function ticks(low, high, most) {
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((c) => c * power >= rough) * power, found = [];
-  const last = Math.floor(high / step + 1e-9);
-  for (let i = Math.ceil(low / step - 1e-9); i <= last; i++) found.push(Number((i * step).toPrecision(12)));
-  return found;
+  const step = [1, 2, 5, 10].find((c) => c * power >= rough) * power;
+  const first = Math.ceil(low / step - 1e-9), count = Math.floor(high / step + 1e-9) - first + 1;
+  // of a range that is small beside its place, numbers of this precision may have none
+  const found = Array.from({ length: count > 0 && count <= 2 * most + 2 ? count : 0 }, (_, i) => (first + i) * step);
+  return [...new Set(found.map((value) => Number(value.toPrecision(12))))];
 }
 
 const mapped = (value, [a, b], [low, high]) => low + ((value - a) / (b - a)) * (high - low);

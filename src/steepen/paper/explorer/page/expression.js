@@ -5,14 +5,16 @@ import { FUNCTIONS, Tape } from "./jets.js";
 const LONGEST = 1000; // characters that may be typed
 const LOOKS = 20; // points per variable at which a value is looked for
 const CONSTANTS = { pi: Math.PI, "π": Math.PI, e: Math.E };
+const PREFIX = /^(np|numpy|jnp|math)\./; // of Python's functions
+const CLOSES = { "(": ")", "[": "]", "{": "}" }, CLOSING = new Set(Object.values(CLOSES));
 const VARIABLES = { x: 0, "x₁": 0, x1: 0, y: 1, "x₂": 1, x2: 1 };
 
 class Wrong extends Error {}
 
-// "2x sin(y)" is 2·x·sin(y); ^ binds to the right, and before a minus sign
+// "2x sin(y)" is 2·x·sin(y); ^ binds to the right, and before a minus sign; x[0] and x[1] are x and y
 class Parser {
   constructor(text) {
-    Object.assign(this, { tape: new Tape(), tokens: tokens(text), at: 0, n: 0 });
+    Object.assign(this, { tape: new Tape(), tokens: tokens(text), at: 0, n: 0, style: null });
   }
 
   get next() {
@@ -39,7 +41,7 @@ class Parser {
   product() {
     let left = this.signed();
     for (;;) {
-      const mark = this.takes("*", "/") ?? (["number", "name", "("].includes(this.next.mark) ? "*" : null);
+      const mark = this.takes("*", "/") ?? (["name", "(", "{"].includes(this.next.mark) ? "*" : null);
       if (!mark) return left;
       const right = this.signed(), inverse = () => this.tape.power(right, this.tape.number(-1));
       left = this.tape.multiply(left, mark === "*" ? right : inverse());
@@ -57,45 +59,63 @@ class Parser {
   }
 
   atom() {
-    const { mark, word, place } = this.next;
-    if (mark === "(") return this.bracket();
+    const { mark, word: said, place } = this.next, word = said.replace(PREFIX, "");
+    if (Object.hasOwn(CLOSES, mark)) return this.bracket();
     if (mark !== "number" && mark !== "name") this.unexpected();
     this.at++;
     if (mark === "number") return this.tape.number(Number(word));
     if (Object.hasOwn(CONSTANTS, word)) return this.tape.number(CONSTANTS[word]);
-    if (Object.hasOwn(VARIABLES, word)) {
-      this.n = Math.max(this.n, VARIABLES[word] + 1);
-      return this.tape.variables[VARIABLES[word]];
-    }
+    if (Object.hasOwn(VARIABLES, said)) return this.variable(said, place);
     if (!Object.hasOwn(FUNCTIONS, word)) {
       const known = [...Object.keys(FUNCTIONS), "pi", "e"].join(", ");
-      throw new Wrong(`“${word}” at ${place + 1} is not known; known are x, y, ${known}`);
+      throw new Wrong(`“${said}” at ${place + 1} is not known; known are x, y, ${known}`);
     }
-    if (this.next.mark !== "(") throw new Wrong(`${word} needs a bracket: ${word}(…)`);
+    if (!Object.hasOwn(CLOSES, this.next.mark)) throw new Wrong(`${word} at ${place + 1} needs a bracket: ${word}(…)`);
     return this.tape.apply(word, this.bracket());
   }
 
+  // x, y, x₁, x1 and so on, or x[0] and x[1] as in Python; not both, since x1 is x[0]
+  variable(word, place) {
+    let index = VARIABLES[word], style = "name";
+    if (this.next.mark === "[") {
+      const [, number, close] = this.tokens.slice(this.at), text = number?.word ?? "";
+      if (word !== "x" || !["0", "1"].includes(text) || close?.mark !== "]") {
+        throw new Wrong(`“${word}[${text || "…"}]” at ${place + 1} is not known; known are x[0] and x[1]`);
+      }
+      this.at += 3;
+      [index, style] = [Number(text), "index"];
+    }
+    if (style !== (this.style ??= style)) {
+      throw new Wrong(`“${word}” at ${place + 1}: x[0] and x[1] cannot be mixed with other names of x and y`);
+    }
+    this.n = Math.max(this.n, index + 1);
+    return this.tape.variables[index];
+  }
+
   bracket() {
-    const { place } = this.next;
+    const { mark, place } = this.next;
     this.at++;
-    const inner = this.sum();
-    if (this.takes(")")) return inner;
-    if (this.next.mark === "end") throw new Wrong(`The bracket at ${place + 1} is never closed`);
+    const inner = this.sum(), { mark: next, word, place: there } = this.next;
+    if (this.takes(CLOSES[mark])) return inner;
+    if (next === "end") throw new Wrong(`The bracket at ${place + 1} is never closed`);
+    if (CLOSING.has(next)) throw new Wrong(`The bracket “${mark}” at ${place + 1} is closed by “${word}” at ${there + 1}`);
     return this.unexpected();
   }
 
   unexpected() {
     const { mark, word, place } = this.next;
     if (mark === "end") throw new Wrong("Something is missing at the end");
-    throw new Wrong(mark === ")" ? `The bracket at ${place + 1} was never opened` : `“${word}” at ${place + 1} is out of place`);
+    throw new Wrong(CLOSING.has(mark) ? `The bracket at ${place + 1} was never opened` : `“${word}” at ${place + 1} is out of place`);
   }
 }
 
-const TOKEN = /\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|(expm1|[A-Za-zπ][A-Za-z]*[12₁₂]?)|([-+*/^()]))/y;
+// a digit belongs to the name before it, so that x3 is not x·3
+const TOKEN =
+  /\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|((?:(?:np|numpy|jnp|math)\.)?[A-Za-zπ][A-Za-z]*[\d₀-₉]*)|([-+*/^()[\]{}]))/y;
 
 function tokens(text) {
   const found = [];
-  const plain = text.replaceAll("**", "^ ").replace(/[−–]/g, "-").replace(/[·×]/g, "*").replace(/[[{]/g, "(").replace(/[\]}]/g, ")");
+  const plain = text.replaceAll("**", "^ ").replace(/[−–]/g, "-").replace(/[·×]/g, "*");
   let place = 0;
   while (plain.slice(place).trim()) {
     TOKEN.lastIndex = place;

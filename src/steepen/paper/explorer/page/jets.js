@@ -16,7 +16,7 @@ export const FUNCTIONS = {
   tanh: [Math.tanh, (a, f) => 1 - f * f, (a, f) => -2 * f * (1 - f * f)],
   atan: [Math.atan, (a) => 1 / (1 + a * a), (a) => (-2 * a) / (1 + a * a) ** 2],
 };
-FUNCTIONS.ln = FUNCTIONS.log;
+Object.assign(FUNCTIONS, { ln: FUNCTIONS.log, arctan: FUNCTIONS.atan }); // two names for one
 
 const by = (factor, slope) => (slope === 0 ? 0 : factor * slope); // 0 also where the factor is infinite
 

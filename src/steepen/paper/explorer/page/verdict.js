@@ -8,7 +8,7 @@ const STATES = {
   CONVERGED: "converged", MAX_GRADIENTS: "budget spent", ARTIFICIAL: "near an artificial stationary point ◇",
   UNBOUNDED: "f falls without bound", DIVERGED: "diverged",
 };
-const TURNS = 300, SHORT = 0.02, APART = 1e-3;
+const TURNS = 300, SHORT = 0.02, APART = 1e-3, DAMPED = 100;
 
 // the minimum below a point, by short damped Newton steps downhill; null where they leave the box or find none
 export function basin(fun, start) {
@@ -19,9 +19,11 @@ export function basin(fun, start) {
     const f = fun.value(x), g = fun.grad(x), H = axes.map((axis) => fun.hvp(x, axis));
     if (!within(x, fun.bounds) || !Number.isFinite(f + norm(g))) return null;
     if (norm(g) <= 1e-9 * Math.max(1, Math.abs(f))) return x;
+    const size = Math.max(...H.flat().map(Math.abs), 1e-9);
     let shift = 0, M = H;
     while (!(M[0][0] > 0 && determinant(M) > 0)) { // H need not be positive definite: damped until it is
-      shift = 4 * shift || 1e-3 * Math.max(...H.flat().map(Math.abs), 1e-9);
+      shift = 4 * shift || 1e-3 * size;
+      if (!(shift < DAMPED * size)) return null; // H is not finite, or overflows
       M = H.map((row, i) => row.map((value, j) => value + shift * axes[i][j]));
     }
     const p = times(-1, solved(M, g));

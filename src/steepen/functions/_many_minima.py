@@ -1,9 +1,6 @@
-"""The formulas of the test functions, which only `Function` calls, and the catalogue they enter at import.
+"""The functions with many local minima of the SFU library."""
 
-At a kink, where the argument of |·| is zero, the derivative of that term is taken as zero. The sign of a
-product is taken factor by factor, so that a complex step from a kink stays on it.
-"""
-
+from collections.abc import Callable
 from functools import partial
 from math import e, pi
 from typing import Any
@@ -13,8 +10,8 @@ import numpy as np
 from ._function import entry
 from ._numerics import Array, absolute, indices, nonzero, sign, spread, total
 
-wavy, other = partial(entry, "many local minima"), partial(entry, "other")
-bowl, plate, valley = (partial(entry, f"{group}-shaped") for group in ("bowl", "plate", "valley"))
+wavy = partial(entry, "many local minima")
+Wave = Callable[[Any], Any]
 
 
 @wavy("Ackley", (-32.768, 32.768), 0.0, any_n=True)
@@ -25,6 +22,38 @@ def ackley(x: Array, slope: bool) -> Any:
         return spike * x + 2 * pi / n * np.exp(total(np.cos(2 * pi * x)) / n) * np.sin(2 * pi * x)
     s = np.sin(pi * x)
     return -20 * np.expm1(-0.2 * r) - e * np.expm1(-2 / n * total(s * s))
+
+
+@wavy("Bukin N. 6", [(-15, -5), (-3, 3)], (-10, 1))
+def bukin_6(x: Array, slope: bool) -> Any:
+    x1, x2 = x
+    ridge = x2 - x1 * x1 / 100
+    if slope:
+        steep = 50 * sign(ridge) / nonzero(np.sqrt(absolute(ridge)))
+        return 0.01 * sign(x1 + 10) - steep * x1 / 50, steep
+    return 100 * np.sqrt(absolute(ridge)) + 0.01 * absolute(x1 + 10)
+
+
+PITS = [(i * 1.3494066171539108, j * 1.3494066171539108) for i in (1, -1) for j in (1, -1)]
+
+
+# Cross-in-Tray has exp(100) inside a tenth power. With u = |s| + exp(−E), the same number is
+# −1e-4·(u·exp(E))^0.1, which float32 can hold.
+@wavy("Cross-in-Tray", (-10, 10), PITS, -2.0626118708227369)
+def cross_in_tray(x: Array, slope: bool) -> Any:
+    x1, x2 = x
+    r, s1, s2 = np.sqrt(x1 * x1 + x2 * x2), np.sin(x1), np.sin(x2)
+    a1, a2, far = absolute(s1), absolute(s2), 100 - r / pi
+    height, level = absolute(far), a1 * a2
+    u = level + np.exp(-height)
+    if slope:
+        common = -1e-5 * np.exp(0.1 * height) * u**0.1 / u
+        inward = -sign(far) * level / (pi * nonzero(r))
+        return (
+            common * (sign(s1) * np.cos(x1) * a2 + inward * x1),
+            common * (sign(s2) * np.cos(x2) * a1 + inward * x2),
+        )
+    return -1e-4 * np.exp(0.1 * height) * u**0.1
 
 
 @wavy("Drop-Wave", (-5.12, 5.12), 0.0, -1.0)
@@ -81,10 +110,10 @@ def griewank(x: Array, slope: bool) -> Any:
 
 
 CORNER = np.array([8.0550234757365634, 9.6645900192412729])
-CORNERS = [(i, j) * CORNER for i in (1, -1) for j in (1, -1)]
+HOLES = [(i, j) * CORNER for i in (1, -1) for j in (1, -1)]
 
 
-@wavy("Holder Table", (-10, 10), CORNERS, -19.208502567886732)
+@wavy("Holder Table", (-10, 10), HOLES, -19.208502567886732)
 def holder_table(x: Array, slope: bool) -> Any:
     x1, x2 = x
     r, s1, c2 = np.sqrt(x1 * x1 + x2 * x2), np.sin(x1), np.cos(x2)
@@ -97,6 +126,21 @@ def holder_table(x: Array, slope: bool) -> Any:
             height * (outward * x2 + sign(c2) * np.sin(x2) * a1),
         )
     return -a1 * a2 * height
+
+
+WEIGHTS, DROPS = np.array([1.0, 2.0, 5.0, 2.0, 3.0]), np.array([[3.0, 5, 2, 1, 7], [5.0, 2, 1, 4, 9]])
+
+
+@wavy("Langermann", (0, 10), (2.7934022086450369, 1.5972325013283600), -4.1558092918477851)
+def langermann(x: Array, slope: bool) -> Any:
+    x1, x2 = x
+    d1, d2 = x1 - spread(DROPS[0], x1), x2 - spread(DROPS[1], x2)
+    q = d1**2 + d2**2
+    if slope:
+        swing = np.cos(pi * q) / pi + pi * np.sin(pi * q)
+        pull = -2 * spread(WEIGHTS, x1) * np.exp(-q / pi) * swing
+        return total(pull * d1), total(pull * d2)
+    return total(spread(WEIGHTS, x1) * np.exp(-q / pi) * np.cos(pi * q))
 
 
 # In t = w − 1: sin²(πw) = sin²(πt), so nothing cancels at the minimum t = 0.
@@ -116,12 +160,54 @@ def levy(x: Array, slope: bool) -> Any:
     return first * first + total(head * head * (1 + 10 * s * s)) + tail * tail * (1 + last * last)
 
 
+@wavy("Levy N. 13", (-10, 10), 1.0)
+def levy_13(x: Array, slope: bool) -> Any:
+    a, b = x - 1
+    s1, s2, s3 = np.sin(3 * pi * a), np.sin(3 * pi * b), np.sin(2 * pi * b)
+    if slope:
+        tail = 2 * b * (1 + s3 * s3 + pi * b * np.sin(4 * pi * b))
+        return (
+            3 * pi * np.sin(6 * pi * a) + 2 * a * (1 + s2 * s2),
+            3 * pi * a * a * np.sin(6 * pi * b) + tail,
+        )
+    return s1 * s1 + a * a * (1 + s2 * s2) + b * b * (1 + s3 * s3)
+
+
 @wavy("Rastrigin", (-5.12, 5.12), 0.0, any_n=True)
 def rastrigin(x: Array, slope: bool) -> Any:
     if slope:
         return 2 * x + 20 * pi * np.sin(2 * pi * x)
     s = np.sin(pi * x)
     return total(x * x + 20 * s * s)
+
+
+def schaffer(x: Array, wave: Wave, wave_slope: Wave | None = None) -> Any:
+    """Return ½ + (w(a) − ½)/b² or its gradient, where a = x1² − x2² and b = 1 + (x1² + x2²)/1000.
+
+    Schaffer 2 and 4 have this form. The halves are combined, so that nothing cancels at the origin. In
+    Schaffer 4 it is |a|, but its w is even.
+    """
+    x1, x2 = x
+    a, small = (x1 - x2) * (x1 + x2), (x1 * x1 + x2 * x2) / 1000
+    if wave_slope is not None:
+        b = 1 + small
+        across, outward = 2 * wave_slope(a), (0.5 - wave(a)) / (250 * b)
+        return x1 * (outward + across) / (b * b), x2 * (outward - across) / (b * b)
+    return (wave(a) + small * (1 + small / 2)) / (1 + small) ** 2
+
+
+@wavy("Schaffer N. 2", (-100, 100), 0.0)
+def schaffer_2(x: Array, slope: bool) -> Any:
+    return schaffer(x, lambda a: np.sin(a) ** 2, (lambda a: np.sin(2 * a)) if slope else None)
+
+
+ROOT = 1.2531318314637332
+
+
+@wavy("Schaffer N. 4", (-100, 100), [(0, ROOT), (0, -ROOT), (ROOT, 0), (-ROOT, 0)], 0.29257863203598055)
+def schaffer_4(x: Array, slope: bool) -> Any:
+    rise: Wave = lambda a: -np.sin(2 * np.sin(a)) * np.cos(a)  # noqa: E731
+    return schaffer(x, lambda a: np.cos(np.sin(a)) ** 2, rise if slope else None)
 
 
 @wavy("Schwefel", (-500, 500), 420.96874635998203, lambda n: n * 1.2727566293725214e-05, any_n=True)
@@ -142,108 +228,3 @@ def shubert(x: Array, slope: bool) -> Any:
     angle = (i + 1) * x + i
     waves = total(i * np.cos(angle))
     return -total(i * (i + 1) * np.sin(angle)) * waves[::-1] if slope else waves[0] * waves[1]
-
-
-@bowl("Rotated Hyper-Ellipsoid", (-65.536, 65.536), 0.0, any_n=True)
-def rotated_hyper_ellipsoid(x: Array, slope: bool) -> Any:
-    weights = len(x) + 1 - indices(x)
-    return 2 * weights * x if slope else total(weights * x * x)
-
-
-@bowl("Sphere", (-5.12, 5.12), 0.0, any_n=True)
-def sphere(x: Array, slope: bool) -> Any:
-    return 2 * x if slope else total(x * x)
-
-
-@plate("Booth", (-10, 10), (1, 3))
-def booth(x: Array, slope: bool) -> Any:
-    x1, x2 = x
-    a, b = x1 + 2 * x2 - 7, 2 * x1 + x2 - 5
-    return (2 * a + 4 * b, 4 * a + 2 * b) if slope else a * a + b * b
-
-
-@plate("Matyas", (-10, 10), 0.0)
-def matyas(x: Array, slope: bool) -> Any:
-    s, d = x[0] + x[1], x[0] - x[1]
-    return (0.02 * s + 0.5 * d, 0.02 * s - 0.5 * d) if slope else 0.01 * s * s + 0.25 * d * d
-
-
-@plate("Zakharov", (-5, 10), 0.0, any_n=True)
-def zakharov(x: Array, slope: bool) -> Any:
-    i = indices(x)
-    half = total(i * x) / 2
-    square = half * half
-    return 2 * x + (half + 2 * half * half * half) * i if slope else total(x * x) + square + square * square
-
-
-LOW = np.array([0.089842013100318062, -0.71265640302073963])
-
-
-@valley("Six-Hump Camel", [(-3, 3), (-2, 2)], [LOW, -LOW], -1.0316284534898774)
-def six_hump_camel(x: Array, slope: bool) -> Any:
-    x1, x2 = x
-    q1, q2 = x1 * x1, x2 * x2
-    if slope:
-        return x1 * (8 + q1 * (2 * q1 - 8.4)) + x2, x1 + x2 * (16 * q2 - 8)
-    return q1 * (4 + q1 * (q1 / 3 - 2.1)) + x1 * x2 + 4 * q2 * (q2 - 1)
-
-
-@valley("Rosenbrock", (-5, 10), 1.0, any_n=True, least=2)
-def rosenbrock(x: Array, slope: bool) -> Any:
-    head = x[:-1]
-    bend, rest = x[1:] - head * head, head - 1
-    if slope:
-        g, pull = np.zeros_like(x), 200 * bend
-        g[1:] = pull
-        g[:-1] += 2 * rest - 2 * head * pull
-        return g
-    return total(100 * bend * bend + rest * rest)
-
-
-@other("Beale", (-4.5, 4.5), (3, 0.5))
-def beale(x: Array, slope: bool) -> Any:
-    x1, x2 = x
-    power, value, g1, g2 = 1.0, 0.0, 0.0, 0.0
-    for i, c in enumerate((1.5, 2.25, 2.625), 1):
-        rise, power = i * power, power * x2
-        residual = c - x1 * (1 - power)
-        value, g1 = value + residual * residual, g1 - 2 * residual * (1 - power)
-        g2 = g2 + 2 * residual * x1 * rise
-    return (g1, g2) if slope else value
-
-
-# 10(1 − t)cos(x1) + 10 is written 20(1 − t)cos²(x1/2) + 10t, with t = 1/(8π).
-B, C, S = 5.1 / (4 * pi * pi), 5 / pi, 10 - 1.25 / pi
-
-
-@other("Branin", [(-5, 10), (0, 15)], [(-pi, 12.275), (pi, 2.275), (3 * pi, 2.475)], 1.25 / pi)
-def branin(x: Array, slope: bool) -> Any:
-    x1, x2 = x
-    u = x2 + x1 * (C - B * x1) - 6
-    if slope:
-        return 2 * u * (C - 2 * B * x1) - S * np.sin(x1), 2 * u
-    w = np.cos(x1 / 2)
-    return u * u + 2 * S * w * w + 1.25 / pi
-
-
-@other("Forrester et al. (2008)", (0, 1), 0.75724875784185587, -6.0207400557670828, n=1)
-def forrester(x: Array, slope: bool) -> Any:
-    u = 6 * x[0] - 2
-    return (12 * u * (np.sin(2 * u) + u * np.cos(2 * u)),) if slope else u * u * np.sin(2 * u)
-
-
-# A product of two quartics, one in s = x1 + x2, one in e = 2·x1 − 3·x2.
-@other("Goldstein-Price", (-2, 2), (0, -1), 3.0)
-def goldstein_price(x: Array, slope: bool) -> Any:
-    s, e = x[0] + x[1], 2 * x[0] - 3 * x[1]
-    a = 1 + (s + 1) ** 2 * (19 + s * (3 * s - 14))
-    b = 30 + e * e * (18 + e * (3 * e - 16))
-    if slope:
-        along, across = 12 * (s + 1) * (s - 1) * (s - 2) * b, 12 * e * (e - 1) * (e - 3) * a
-        return along + 2 * across, along - 3 * across
-    return a * b
-
-
-@other("Styblinski-Tang", (-5, 5), -2.9035340277711771, lambda n: n * -39.166165703771415, any_n=True)
-def styblinski_tang(x: Array, slope: bool) -> Any:
-    return x * (2 * x * x - 16) + 2.5 if slope else total(x * (2.5 + x * (x * x / 2 - 8)))
