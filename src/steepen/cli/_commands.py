@@ -27,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    help="Reproduce the CGD paper, explore its landscapes, and run sweeps.",
+    help="Constrained gradient descent (CGD): reproduce the paper, explore its landscapes, and run sweeps.",
     epilog=EXIT_CODES,
 )
 
@@ -57,9 +57,9 @@ def explore(
 ) -> int:  # fmt: skip
     """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD.
 
-    This needs the source tree: run it in a clone.
+    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`.
     """
-    _need_paper("explore", "install steepen from a clone with `pip install -e .`")
+    _need_paper("explore")
     from ..paper import explorer
 
     if out.is_dir():
@@ -91,9 +91,10 @@ def reproduce(
 ) -> int:
     """Reproduce the paper (table, figures and theory), and write a page that compares the results.
 
-    This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
+    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`; `make reproduce`
+    installs what it needs by itself. It takes one to three minutes.
     """
-    _need_paper("reproduce", "run `make reproduce` in a clone")
+    _need_paper("reproduce")
     from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
 
     if list_items:
@@ -109,10 +110,11 @@ def reproduce(
     return 0 if report.holds else 1
 
 
-def _need_paper(command: str, remedy: str) -> None:
+def _need_paper(command: str) -> None:
     if find_spec("steepen.paper") is None:
         raise ValueError(
-            f"{command}: this needs the source tree of steepen, whose paper/ is not installed; {remedy}"
+            f"{command}: this needs steepen.paper, which only a clone of steepen has; "
+            "in it, run pip install -e '.[cli,plot,pandas]'"
         )
 
 
