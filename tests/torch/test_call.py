@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ..other_arrays import OtherArrays
-from ..public import Documented, blocks, cells
+from ..public import ROOT, Documented, blocks, cells
 
 
 class TestTensors(OtherArrays):
@@ -28,6 +28,10 @@ def test_the_blocks_of_the_page_on_cgd_that_train_run():
     for code in [code for code, _ in cells("docs/cgd.md") if "import torch\n" in code]:
         exec(compile(code, "docs/cgd.md", "exec"), names := {})
         assert names["opt"].report().perturbed == 100
+        (line,) = re.findall(
+            r"`steepen\.torch\.(CGD\(.*?\))`", (ROOT / "docs/from-the-paper.md").read_text("utf-8")
+        )
+        eval(line, {"CGD": names["CGD"], "base": names["opt"].base, "model": names["model"]})
 
 
 @pytest.mark.slow  # half a minute
