@@ -196,10 +196,9 @@ def test_what_others_do_better_is_said(report, runs, less):
     assert "in accuracy it is behind the base on seven of the ten tasks and ahead on two" in text
     by_loss = Counter(less(task, "cgd-early", "base").sign for task in report.SPECS)
     assert (by_loss[-1], by_loss[0]) == (5, 2)
-    said = (
-        "a lower test loss than the base optimizer on five of ten tasks, tied on two, and a higher accuracy"
-    )
-    assert f"{said} accuracy on two" in page("docs/cgd.md")
+    said = page("docs/cgd.md")
+    assert "a lower test loss than the base optimizer on five of ten tasks and tied on two" in said
+    assert "its accuracy was higher on two and lower on seven" in said
 
     def ahead(row, key, better):
         return {task for task in report.SPECS if less(task, row, "gate", key).sign == better}
