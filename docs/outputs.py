@@ -1,4 +1,4 @@
-"""Write what the code of a page prints below it: `python docs/outputs.py docs/cgd.md`. Tests compare the two."""
+"""Write what the code of a page prints below it: `python docs/outputs.py docs/cgd.md`."""
 
 import contextlib
 import io
