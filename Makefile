@@ -22,7 +22,7 @@ PARTS := torch jax paper core
 .PHONY: reproduce test test-ci test-all test-rounding lint types faults browser docs dist bench campaign clean $(PARTS:%=unit-%)
 
 reproduce: $(VENV)/.paper
-	@echo "== The paper again, into $(OUT): about a minute on one core"
+	@echo "== The paper again, into $(OUT): one to three minutes"
 	@$(BIN)/steepen reproduce --out $(OUT)
 
 # what a person waits for: five minutes on two cores

@@ -82,6 +82,32 @@ ELSEWHERE = {"../CHANGELOG.md": "changelog.md", "../CONTRIBUTING.md": "contribut
 """Files outside of this folder, by the page that includes them."""
 
 
+OFF_MENU = ("evidence", "rl")
+"""Pages that other pages link to, and the menu does not list."""
+
+MADE = {
+    "reproduce.md#the-report": "paper/report.html",
+    "reproduce.md#the-explorer": "explorer.html",
+}
+"""Sections that say how to make a page, which is there on the site."""
+
+
+def open_what_was_made(app: Sphinx, name: str, content: list[str]) -> None:
+    """Let a link to how a page is made lead to the page itself, which GitHub does not have."""
+    up = "../" * name.count("/")
+    for section, made in MADE.items():
+        content[0] = content[0].replace(f"]({up}{section})", f"](site:{up}{made})")
+        if name == "reproduce":
+            title = section.rpartition("#")[2].replace("-", " ").capitalize()
+            content[0] = content[0].replace(f"## {title}\n", f"## {title}\n[Open it](site:{made}).\n\n")
+
+
+def leave_the_menu(app: Sphinx, name: str, content: list[str]) -> None:
+    """Let Sphinx know that a page is in no menu on purpose."""
+    if name in OFF_MENU:
+        content[0] = f"---\norphan: true\n---\n{content[0]}"
+
+
 def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
     """Let a link to a file of the repository lead to its page; where it has none, name the file."""
     for file, page in ELSEWHERE.items():
@@ -205,6 +231,8 @@ def show_shapes(app: Sphinx, name: str, content: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect the changes above."""
+    app.connect("source-read", leave_the_menu)
+    app.connect("source-read", open_what_was_made)
     app.connect("source-read", stay_on_the_site)
     app.connect("source-read", add_modules)
     app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon

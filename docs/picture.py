@@ -1,4 +1,4 @@
-"""Draw the pictures of the README, of the start page and of the study: `python docs/picture.py`."""
+"""Draw the pictures of the README, of CGD step by step and of the study: `python docs/picture.py`."""
 
 from pathlib import Path
 
@@ -53,9 +53,26 @@ def steeper() -> Figure:
     return figure
 
 
+def artificial() -> Figure:
+    """Draw Levy's function in one variable and the penalised landscape above it."""
+    return st.plot.landscape(st.functions["levy"].at(n=1), 0.2, (-10.0, -5.0))
+
+
+def settings() -> Figure:
+    """Run a grid of α and λ from 50 starts on Booth's function, and draw the median of f − f*."""
+    booth = st.functions["booth"]
+    alpha, lam = np.geomspace(1e-4, 1, 30), np.geomspace(1e-3, 1, 30)
+    table = st.sweep(booth, 50, method="cgd-fd", step=alpha, lam=lam, budget=st.Budget(grads=40))
+    L = st.theory.smoothness(booth.hvp, [[0.0, 0.0]]).value  # a quadratic: one point is enough
+    return st.plot.settings_map(table, fmin=booth.fmin, L=L)
+
+
 def main() -> None:
     """Write all beside this file."""
-    pictures = {"branin": branin, "steeper": steeper, "tuned": tuned.bars, "tuned-maps": tuned.maps}
+    pictures = {
+        "branin": branin, "steeper": steeper, "artificial": artificial, "settings": settings,
+        "tuned": tuned.bars, "tuned-maps": tuned.maps,
+    }  # fmt: skip
     for name, draw in pictures.items():
         st.plot.save(draw(), HERE / f"{name}.svg")
 

@@ -129,7 +129,7 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     assert " reproduce " in run(command, "--help", **away)
     for name in ("explore", "reproduce"):
         said = run(command, name, code=2, **away)
-        assert said.startswith(f"steepen: {name}: this needs the source tree")
+        assert said.startswith(f"steepen: {name}: this needs steepen.paper")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,18 @@ def blocks(page, kind="python"):
     return re.findall(rf"^```{re.escape(kind)}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+def cells(page):
+    """Yield the blocks of Python of a page that are run: the code, and what the page says it prints.
+
+    A block below `<!-- not run: why -->` is left out.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    pattern = r"(<!-- not run: [^\n]* -->\n)?^```python\n(.*?)^```$(?:\n```text\n(.*?)^```$)?"
+    for skipped, code, shown in re.findall(pattern, text, re.DOTALL | re.MULTILINE):
+        if not skipped:
+            yield code, shown
+
+
 def modules(part=None):
     """Yield the public modules of a part ("torch", "jax", or "core" for the others), or all."""
     for path in sorted(HOME.rglob("*.py")):

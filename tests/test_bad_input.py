@@ -68,6 +68,17 @@ REFUSED = [
     # names
     *(({"method": name}, ValueError, f"method: {name!r} is not known; did you mean {near!r}?")
       for name, near in (("CGD_FD", "cgd-fd"), ("bgfs", "bfgs"))),
+    *(({"method": name}, ValueError, f"method: {name!r} is not the name of a method; use {hint}")
+      for name, hint in (("CGD-QN", "'cgd-bfgs' or 'cgd-dfp'"), ("Algorithm 3", "'cgd-bfgs' or 'cgd-dfp'"),
+                         ("Algorithm 1", "'cgd'"), ("Algorithm 2", "'cgd-fd'"),
+                         ("constrained gradient descent", "'cgd'"), ("egr", "'cgd' with guard=False"),
+                         ("Steepest descent", "'gd'"), ("GapSAM", "steepen.torch"),
+                         ("Nelder-Mead", "'cgd-auto', the default; for"))),
+    *(({name: 0.1}, TypeError, f"{name}: {hint}")
+      for name, hint in (("lr", "use step="), ("alpha", "use step="), ("λ", "use lam="),
+                         ("T", "use budget=Budget(iters=...), or Budget(grads=...)"), ("nu", "ν = 2λ/r"),
+                         ("epsilon", "ε of the constraint"), ("H", "use hess="), ("gradient", "use jac="),
+                         ("h", "use penalty="), ("use_cgd", "use b= or switch="))),
     ({"method": "simplex"}, ValueError, "method: 'simplex' is not known", *METHODS),
     ({"method": st.CGD}, TypeError, "method: expected a name or a Direction", repr(st.CGD)),
     ({"jac": "4-point"}, ValueError, "jac: expected", "2-point", "3-point", "cs", "jax", "torch", "4-point"),

@@ -12,9 +12,10 @@ import pytest
 
 from steepen import Status
 from steepen.cli import main
+from steepen.paper import ITEMS
 from steepen.paper.experiments import EXPERIMENTS
 
-from .public import ROOT, blocks
+from .public import ROOT, blocks, cells
 
 yaml = pytest.importorskip("yaml")
 
@@ -54,20 +55,44 @@ README = (ROOT / "README.md").read_text("utf-8")
 SNIPPETS = blocks("README.md")
 
 
-def test_the_first_snippet_of_the_readme_runs_as_it_is(capsys):
-    assert len(SNIPPETS) == 3  # the others need torch and JAX: tests/torch and tests/jax have them
-    exec(compile(SNIPPETS[0], "README.md, snippet 1", "exec"), {})
+def test_the_commands_on_the_page_on_reproducing_are_there():
+    text = (ROOT / "docs/reproduce.md").read_text("utf-8")
+    (only,) = re.findall(r"--only (\S+)", text)
+    assert set(only.split(",")) <= set(ITEMS)
+    assert set(re.findall(r"'\.\[(.*?)\]'", text + README)) >= {"cli,plot,pandas"}
+
+
+LATER = re.compile(r"^(import|from) (torch|jax|steepen\.torch)\b", re.MULTILINE)
+"""What tests/torch and tests/jax run."""
+
+
+@pytest.mark.parametrize("page", ["docs/cgd.md", "docs/reproduce.md"])
+def test_the_blocks_of_a_page_run_in_turn_and_print_what_it_shows(page, capsys):
+    names, found = {}, [cell for cell in cells(page) if not LATER.search(cell[0])]
+    assert found
+    for number, (code, shown) in enumerate(found, 1):
+        exec(compile(code, f"{page}, block {number}", "exec"), names)
+        assert capsys.readouterr().out == shown, code
+
+
+def test_the_snippets_of_the_readme_run_as_they_are_and_print_what_it_shows(capsys):
+    paper, scipy, *others = SNIPPETS
+    assert all(LATER.search(one) for one in others)
+    exec(compile(paper, "README.md, snippet 1", "exec"), {})
+    assert [capsys.readouterr().out] == blocks("README.md", "text")
+    exec(compile(scipy, "README.md, snippet 2", "exec"), {})
     assert re.fullmatch(r"\[[\d. ]+\] CONVERGED \d+\n", capsys.readouterr().out)
 
 
-def test_the_readme_is_short_and_names_commands_that_there_are_and_the_papers_first_step(capsys):
-    assert README.count("\n") <= 120
-    assert all(f"\nmake {name} " in README for name in ("reproduce", "test"))
-    named = set(re.findall(r"`steepen (\w+) ", README))
-    assert named == {"explore"}
+def test_the_commands_and_the_extras_of_the_readme_are_there_and_so_is_the_papers_first_step(capsys):
+    assert re.findall(r"make (\w+)", README) == ["reproduce"]
+    named = set(re.findall(r"steepen (explore|reproduce|sweep)\b", README))
+    assert named == {"explore", "reproduce"}
     assert [main([name, "--help"]) for name in named] == [0] * len(named)
+    extras = re.findall(r"pip install -e '\.\[(.*?)\]'", README)
+    assert {name for line in extras for name in line.split(",")} <= set(PROJECT["optional-dependencies"])
     branin, text = EXPERIMENTS["branin"], " ".join(README.split())
-    assert f"lowers f by {branin.cgd_fd:.0f} %, plain gradient descent's by {branin.gd:.0f} %" in text
+    assert f"lowers f by {branin.cgd_fd:.0f} %, that of gradient descent by {branin.gd:.0f} %" in text
 
 
 def test_every_status_has_its_section_and_the_groups_are_those_of_success():
@@ -119,9 +144,10 @@ def test_the_readme_says_how_long_the_compiled_engine_compiles():
     assert len(rows) == 5
     seconds = [[float(found) for found in re.findall(r"\| ([\d.]+) s,", row)] for row in rows]
     auto, bfgs = ([row[i] / row[2] for row in seconds] for i in (0, 1))
-    said = "Compiling takes {:.1f} to {:.1f} times as long as optimistix's BFGS, "
-    said += 'with `method="bfgs"` {:.1f} to {:.1f} times'
+    said = "It compiles for {:.1f} to {:.1f} times as long as optimistix's BFGS "
+    said += '(`method="bfgs"`: {:.1f} to {:.1f} times)'
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert said.format(min(auto), max(auto), min(bfgs), max(bfgs)) in readme
-    ours, _, theirs = re.findall(r"\| [\d.]+ s, (\d+ ms),", rows[3])
-    assert f"a run with 100 variables takes {ours}, optimistix's {theirs}" in readme
+    (ours, _, theirs), (small, _, other) = (re.findall(r"\| [\d.]+ s, ([\d.]+ ms),", rows[i]) for i in (3, 0))
+    assert f"A run with 2 variables takes {small}, optimistix's {other}" in readme
+    assert f"with 100 variables {ours} and {theirs}." in readme

@@ -1,18 +1,25 @@
-"""A quasi-Newton minimiser with SciPy's interface, sharpness-aware training, and the CGD paper reproduced.
+"""Constrained gradient descent (CGD), reproduced; a minimiser like SciPy's; sharpness-aware training.
 
-- The paper descends f + λ‖∇f‖² with λ > 0. That helps with a fixed step size that is too small, but
-  mostly loses to a tuned one; `make reproduce`, in a clone, shows both.
-- `minimize` has SciPy's interface and no step size or λ to choose. Its default, "cgd-auto", is a BFGS method
-  whose unit steps are CGD steps with a λ that adapts to the curvature and is mostly negative.
-- `steepen.torch` and `steepen.optax` train networks with SAM and its relatives, the paper's λ among them;
-  `GapSAM` sets the strength from the gap between validation and training loss. They help where a network
+- The paper, "CGD: Modifying the Loss Landscape by Gradient Regularization" (arXiv 2504.16182), descends
+  f + λ‖∇f‖² with λ > 0 in place of f. `minimize` runs its methods: "cgd" is Algorithm 1, "cgd-fd" Algorithm
+  2, "cgd-bfgs" and "cgd-dfp" Algorithm 3; `theory` has its theorem and lemma. λ > 0 helps where a fixed step
+  size is too small, seldom where the step size is tuned.
+- `minimize(f, x0)` has SciPy's interface and no step size or λ to choose. Its default, "cgd-auto", is a BFGS
+  method; each of its unit steps is a CGD step with λ <= 0.
+- `steepen.torch` and `steepen.optax` train networks with SAM and its relatives, the paper's penalty among
+  them. `GapSAM` sets its strength from the gap between validation and training loss. It helps a network that
   overfits.
 
 Examples
 --------
+CGD-FD on the Branin function, as in Table 1 of the paper, and the default method:
+
 >>> import steepen as st
->>> res = st.minimize(st.functions["rosenbrock"].at(n=2), [-1.2, 1.0])
->>> res.success
+>>> f, x0 = st.functions["branin"], [-4.751, 12.459]
+>>> res = st.minimize(f, x0, method="cgd-fd", lam=0.07, r=0.2, step=0.01, budget=st.Budget(grads=40))
+>>> print(f"the first step lowers f by {100 * (1 - res.trace.f[1] / res.trace.f[0]):.2f} %")
+the first step lowers f by 87.07 %
+>>> st.minimize(f, x0).success
 True
 """
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ..other_arrays import OtherArrays
-from ..public import Documented, blocks
+from ..public import ROOT, Documented, blocks, cells
 
 
 class TestTensors(OtherArrays):
@@ -18,9 +18,20 @@ class TestDocumented(Documented):
 
 
 def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):
-    exec(compile(blocks("README.md")[1], "README.md, snippet 2", "exec"), {})
+    (snippet,) = (one for one in blocks("README.md") if "import torch\n" in one)
+    exec(compile(snippet, "README.md", "exec"), {})
     said = r"steps taken +120\nwith an ascent step +31\n(.+\n)+"
     assert re.fullmatch(said, capsys.readouterr().out)
+
+
+def test_the_blocks_of_the_page_on_cgd_that_train_run():
+    for code in [code for code, _ in cells("docs/cgd.md") if "import torch\n" in code]:
+        exec(compile(code, "docs/cgd.md", "exec"), names := {})
+        assert names["opt"].report().perturbed == 100
+        (line,) = re.findall(
+            r"`steepen\.torch\.(CGD\(.*?\))`", (ROOT / "docs/from-the-paper.md").read_text("utf-8")
+        )
+        eval(line, {"CGD": names["CGD"], "base": names["opt"].base, "model": names["model"]})
 
 
 @pytest.mark.slow  # half a minute

@@ -125,13 +125,36 @@ def whole_budget(budget: Budget | None, n: int) -> Budget:
     return budget
 
 
+_QN = "'cgd-bfgs' or 'cgd-dfp'"
+_EGR = "'cgd' with guard=False, or for a network steepen.torch.CGD with guard=False"
+_SCIPY = "'cgd-auto', the default; for the method of that name, scipy.optimize.minimize"
+
+OTHER_NAMES = {
+    **dict.fromkeys(("cgdqn", "cgdquasinewton", "quasinewton", "algorithm3", "alg3"), _QN),
+    **dict.fromkeys(("algorithm1", "alg1", "constrainedgradientdescent"), "'cgd'"),
+    **dict.fromkeys(("algorithm2", "alg2", "cgdfinitedifference", "cgdfinitedifferences"), "'cgd-fd'"),
+    **dict.fromkeys(("egr", "explicitgradientregularization", "explicitgradientregularisation"), _EGR),
+    **dict.fromkeys(("gradientdescent", "steepestdescent", "steepest", "sgd"), "'gd'"),
+    **dict.fromkeys(("sam", "asam", "gapsam"), "steepen.torch or steepen.optax, which train networks"),
+    **dict.fromkeys(("lbfgs", "lbfgsb"), "'cgd-auto', the default"),
+    **dict.fromkeys(("cg", "newtoncg", "tnc", "slsqp", "cobyla", "cobyqa", "neldermead", "powell"), _SCIPY),
+    **dict.fromkeys(("trustconstr", "trustncg", "trustkrylov", "trustexact", "dogleg"), _SCIPY),
+}
+"""What to write for other names of methods, in lower case, letters and digits only."""
+
+
+def known_method(name: str) -> str:
+    """Return the name if it is a method's; otherwise raise and say what to write."""
+    if name not in METHODS and (hint := OTHER_NAMES.get("".join(filter(str.isalnum, str(name).lower())))):
+        raise ValueError(f"method: {name!r} is not the name of a method; use {hint}")
+    return one_of("method", name, METHODS)
+
+
 def direction_of(method: str | Direction, **parts: Any) -> Direction:
     """Return the direction: built from a method name and its parameters, or the given object."""
     given = {name: value for name, value in parts.items() if value is not None}
     if isinstance(method, str):
-        if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
-            raise ValueError(f"method: {method!r} is not available; use 'cgd-auto', the default, instead")
-        direction = METHODS[one_of("method", method, METHODS)]
+        direction = METHODS[known_method(method)]
         for name in given:
             if name not in parameters_of(direction):
                 why = "stores no curvature pairs" if name == "memory" else "has no penalty"

@@ -81,12 +81,27 @@ DEFAULTS: dict[str, Any] = {
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 """SciPy's names for the limits of a Budget."""
 
+_STEP, _LAM = "use step=, the step size α", "use lam=, the coefficient λ"
+_ITERS = "use budget=Budget(iters=...), or Budget(grads=...) to count gradients, as Algorithm 2 does"
+_JAC, _HESS = "use jac=", "use hess= for the Hessian, or hvp= for its product with a vector"
+
 INSTEAD = {
     "constraints": "steepen supports bounds only; use scipy.optimize.minimize with method='SLSQP'",
     "disp": "use options={'disp': True}",
     **{name: f"use budget=Budget({ours}=...), or options={{{name!r}: ...}}" for name, ours in LIMITS.items()},
+    **dict.fromkeys(("alpha", "α", "lr", "learning_rate", "step_size", "stepsize"), _STEP),
+    **dict.fromkeys(("lambda_", "lambd", "lmbda", "lamb", "lamda", "λ"), _LAM),
+    **dict.fromkeys(("T", "max_iter", "max_iters", "n_iter", "iters", "steps", "epochs"), _ITERS),
+    **dict.fromkeys(("grad", "gradient", "fprime"), _JAC),
+    **dict.fromkeys(("hessian", "H"), _HESS),
+    "nu": "ν = 2λ/r follows from lam= and r=",
+    "ν": "ν = 2λ/r follows from lam= and r=",
+    "epsilon": "ε of the constraint h(∇f) ≤ ε drops out of the paper's method, and λ stands for it; use lam=",
+    "h": "use penalty=, for example steepen.penalties.L2()",
+    "use_cgd": "use b= or switch=, for example steepen.switches.After(10)",
+    "guard": "the guard is always on; EGR, which has none, is gradient descent on f + λ‖∇f‖² (docs/cgd.md)",
 }
-"""What to use in place of a SciPy keyword."""
+"""What to use in place of a keyword of SciPy, of the paper, or of other libraries."""
 
 
 def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:

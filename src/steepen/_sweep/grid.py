@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .._call.arguments import parameters_of
+from .._call.arguments import known_method, parameters_of
 from .._call.keywords import MethodSettings
-from .._tools.check import is_number, one_of
+from .._tools.check import is_number
 from ..directions import CGD, METHODS
 
 AXES = tuple(MethodSettings.__annotations__)  # the keys of a setting besides the method
@@ -36,7 +36,7 @@ def grid(method: str | Sequence[str], axes: Mapping[str, Any]) -> list[Setting]:
     for one in [method] if isinstance(method, str) else method:
         if not isinstance(one, str):
             raise TypeError(f"method: expected names such as 'cgd-fd', got {one!r}")
-        own[one] = settings_of_method(one_of("method", one, METHODS))
+        own[one] = settings_of_method(known_method(one))
     if not own:
         raise ValueError("method: expected at least one, got none: the grid is empty")
     lists = {name: _values(name, value) for name, value in axes.items() if value is not None}

@@ -35,7 +35,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    help="Reproduce the CGD paper, explore its landscapes, and run sweeps.",
+    help="Constrained gradient descent (CGD): reproduce the paper, explore its landscapes, and run sweeps.",
     epilog=EXIT_CODES,
 )
 
@@ -65,7 +65,7 @@ def explore(
 ) -> int:  # fmt: skip
     """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD.
 
-    This needs the source tree: run it in a clone.
+    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`.
     """
     _need_paper("explore")
     from ..paper import explorer
@@ -99,7 +99,8 @@ def reproduce(
 ) -> int:
     """Reproduce the paper (table, figures and theory), and write a page that compares the results.
 
-    This needs the source tree: in a clone, `make reproduce` installs what it needs and runs it.
+    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`; `make reproduce`
+    installs what it needs by itself. It takes one to three minutes.
     """
     _need_paper("reproduce")
     from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
