@@ -29,9 +29,9 @@ def test_the_blocks_of_the_page_on_cgd_that_train_run():
         exec(compile(code, "docs/cgd.md", "exec"), names := {})
         assert names["opt"].report().perturbed == 100
         (line,) = re.findall(
-            r"`steepen\.torch\.(CGD\(.*?\))`", (ROOT / "docs/from-the-paper.md").read_text("utf-8")
+            r"`steepen\.torch\.(EGR\(.*?\))`", (ROOT / "docs/from-the-paper.md").read_text("utf-8")
         )
-        eval(line, {"CGD": names["CGD"], "base": names["opt"].base, "model": names["model"]})
+        eval(line, {"EGR": names["EGR"], "base": names["opt"].base, "model": names["model"]})
 
 
 @pytest.mark.slow  # half a minute
