@@ -35,6 +35,14 @@ class Words(nn.Module):
         return self.last(torch.tanh(self.table(x)))
 
 
+@pytest.fixture(autouse=True)
+def gradients_are_on_again():
+    """An interrupt as torch enters `no_grad` leaves gradients off; tests after this one need them."""
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    torch.set_grad_enabled(True)
+
+
 SIZES = {"small": (Net, X, Y), "large": (Words, torch.arange(16), Y.float())}
 
 
