@@ -19,7 +19,7 @@ QUICK = OPENBLAS_NUM_THREADS=1 $(if $(STEEPEN_TEST_ALL),,XLA_FLAGS='$(XLA)')  # 
 PYTEST = $(QUICK) $(BIN)/python -m pytest
 PARTS := torch jax paper core
 
-.PHONY: reproduce test test-ci test-all test-rounding lint types faults browser docs dist bench campaign clean $(PARTS:%=unit-%)
+.PHONY: reproduce test test-ci test-all test-rounding lint types mutants browser docs dist bench campaign clean $(PARTS:%=unit-%)
 
 reproduce: $(VENV)/.paper
 	@echo "== The paper again, into $(OUT): one to three minutes"
@@ -30,17 +30,16 @@ test: $(VENV)/.ready
 	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going $(PARTS:%=unit-%) types lint
 	@echo "== All passed"
 
-# what CI adds to it: what is slow, and some of the planted faults
+# what CI adds to it: what is slow
 test-ci: $(VENV)/.ready browser
 	@STEEPEN_TEST_ALL=1 $(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going \
 	  $(PARTS:%=unit-%) CHOSEN='-m slow'
-	@$(QUICK) $(BIN)/python -m tests.faults --jobs $(JOBS) --every 12
 	@echo "== All passed"
 
-# everything: whole products of options, whole campaigns, what is slow, every planted fault
+# everything: whole products of options, whole campaigns, what is slow, faults planted by a tool
 test-all: $(VENV)/.ready browser
 	@STEEPEN_TEST_ALL=1 $(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory faults
+	@$(MAKE) --no-print-directory mutants
 
 lint: $(VENV)/.ready
 	@echo "== Lint and format: ruff"
@@ -56,9 +55,11 @@ $(PARTS:%=unit-%): unit-%: $(VENV)/.ready
 	@echo "== Tests and examples: $*"
 	@$(PYTEST) --part $* $(CHOSEN) -o cache_dir=.pytest_cache/$* || [ $$? = 5 ]  # 5: none was chosen
 
-# every fault of tests/faults/ planted in a copy, one by one: which tests see it
-faults: $(VENV)/.ready
-	@$(QUICK) $(BIN)/python -m tests.faults --jobs $(JOBS)
+# faults planted by a tool in a copy, one by one, in the modules that carry promises; those that no test sees are
+# printed. EVERY=1 plants all of them, which takes many hours.
+EVERY ?= 25
+mutants: $(VENV)/.ready
+	@$(QUICK) $(BIN)/python tests/mutants.py --out $(OUT)/mutants --every $(EVERY)
 
 # one test opens the report in Chromium; where it cannot be had, that test is skipped and says so
 browser:

@@ -35,6 +35,7 @@ PARTS = {
         "src/steepen/torch", "src/steepen/train",
         *(f"src/steepen/integrations/{name}" for name in ("botorch", "transformers.py", "lightning.py")),
         "src/steepen/integrations/_ascent_loop.py", "docs/training.md", "docs/guide.md",
+        "docs/cgd.md", "docs/from-the-paper.md",
     ),
     "jax": (
         "tests/jax", "tests/optax", "src/steepen/jax",

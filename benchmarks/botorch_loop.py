@@ -40,7 +40,7 @@ from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import steepen as st
-from steepen._evaluation import tensors
+from steepen import tensors
 from steepen.integrations.botorch import GradientPenalty, fit, gen_candidates
 from steepen.plot._canvas import blank, tidy
 

@@ -7,7 +7,7 @@ could be chosen to please a problem would show here as a number that jumps.
     python -m benchmarks.sensitivity [jobs] [constants]
     python -m benchmarks.sensitivity [jobs] by-values [constants]
 
-The second varies the constants of finite differences (`steepen._evaluation.tuning`) threefold each way, and
+The second varies the constants of finite differences (`steepen.differences.tuning`) threefold each way, and
 gives values of f against SciPy's BFGS on the problems of `no_gradient.py` that nothing was tuned on, to 1e-5
 and to 1e-8, with the problems solved, the good ends called failures, and all values to the end against those
 of the runs as they are; then how many of 40 runs with noise of 1e-8, and of 35 on functions rounded to 3 … 9
@@ -29,30 +29,30 @@ from benchmarks.problems import suite as suite_of
 from joblib import Parallel, delayed
 
 import steepen as st
-from steepen._evaluation import tuning
+from steepen.differences import tuning
 
 BUDGET = 3000
 AGAINST = {"mgh": "L-BFGS-B", "large": "L-BFGS-B", "nist": "BFGS"}
 ACCURACIES = (1e-5, 1e-8)
 VARIANTS = {
-    ("directions._pairs", "ASYMMETRY"): (0.01, 0.1),
-    ("directions._pairs", "INDEPENDENT"): (1e-5, 1e-2),
-    ("directions._pairs", "LONG"): (10.0, 100.0),
-    ("directions.auto", "MOST"): (20, 1000),
-    ("directions.auto", "FAST"): (5_000, 60_000),
-    ("directions.auto", "ENOUGH"): (10, 100),
-    ("directions.auto", "GROWTH"): (4.0, 100.0),
-    ("directions.auto", "BOOST"): (1.5, 4.0),
-    ("directions.auto", "BOLD"): (64.0, 1e6),
-    ("directions.auto", "FAINT"): (1e-3, 1e-1),
-    ("directions.auto", "NOISE"): (1e2, 1e6),
-    ("directions.auto", "START"): (0.1, 10.0),
-    ("directions.auto", "SHORTEST"): (0.01, 1.0),
-    ("directions.auto", "LONGEST"): (0.3, 3.0),
-    ("steps._armijo", "PROBED"): (1e-8, 1e-3),
-    ("steps._armijo", "WARY"): (1e-6, 2e-5),
-    ("directions.auto", "CAREFUL"): (1e-5, 1e-1),
-    ("directions.auto", "LEAST"): (1e-5, 1e-1),
+    ("methods.pairs", "ASYMMETRY"): (0.01, 0.1),
+    ("methods.pairs", "INDEPENDENT"): (1e-5, 1e-2),
+    ("methods.pairs", "LONG"): (10.0, 100.0),
+    ("methods.auto", "MOST"): (20, 1000),
+    ("methods.auto", "FAST"): (5_000, 60_000),
+    ("methods.auto", "ENOUGH"): (10, 100),
+    ("methods.auto", "GROWTH"): (4.0, 100.0),
+    ("methods.auto", "BOOST"): (1.5, 4.0),
+    ("methods.auto", "BOLD"): (64.0, 1e6),
+    ("methods.auto", "FAINT"): (1e-3, 1e-1),
+    ("methods.auto", "NOISE"): (1e2, 1e6),
+    ("methods.auto", "START"): (0.1, 10.0),
+    ("methods.auto", "SHORTEST"): (0.01, 1.0),
+    ("methods.auto", "LONGEST"): (0.3, 3.0),
+    ("steps.armijo", "PROBED"): (1e-8, 1e-3),
+    ("steps.armijo", "WARY"): (1e-6, 2e-5),
+    ("methods.auto", "CAREFUL"): (1e-5, 1e-1),
+    ("methods.auto", "LEAST"): (1e-5, 1e-1),
 }
 
 

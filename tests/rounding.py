@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -48,18 +49,19 @@ def seen(function: Callable[..., Any], role: str = "fun") -> Callable[..., Any]:
 
 def perturb() -> None:
     """Have `minimize` see every NumPy function of a test one unit in the last place off, up, down, or not."""
-    from steepen._evaluation.evaluator import Evaluator
+    from steepen.objective import Objective
 
-    plain = Evaluator.__init__
+    plain = Objective.functions
 
     @wraps(plain)
-    def init(self: Evaluator, fun: Any, x0: Any, backend: Any, **given: Any) -> None:
-        if given["jac"] not in ("jax", "torch"):  # what is traced cannot be moved
-            fun = _both(fun) if given["jac"] is True else seen(fun)
-            given |= {role: seen(given[role], role) for role in ROLES if callable(given.get(role))}
-        plain(self, fun, x0, backend, **given)
+    def functions(self: Objective) -> Any:
+        if self.library:  # what is traced cannot be moved
+            return plain(self)
+        fun = _both(self.fun) if self.jac is True else seen(self.fun)
+        given = {role: seen(getattr(self, role), role) for role in ROLES if callable(getattr(self, role))}
+        return plain(replace(self, fun=fun, **given))
 
-    Evaluator.__init__ = init
+    Objective.functions = functions
 
 
 def _both(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,8 @@
 """Imports go one way: no module imports from a layer above its own, not even inside a function."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import steepen
@@ -8,12 +10,19 @@ import steepen
 HOME = Path(steepen.__file__).parent
 
 LAYERS = (
-    ("_tools",),
-    ("_core", "budget", "functions"),
-    ("_evaluation", "penalties", "schedules", "switches", "theory", "optax"),
-    ("directions", "steps", "plot", "torch", "_table1"),
-    ("_solver", "train"),
-    ("_call", "jax"),
+    ("_tools", "status"),
+    ("budget", "arrays"),
+    ("trace", "questions", "schedules", "penalties", "switches", "tolerances", "functions", "_core"),
+    ("result", "vectors", "inverse", "theory", "_table1"),
+    ("space", "callables", "tensors", "differences", "plot", "torch"),
+    ("problem", "autodiff", "train"),
+    ("roundoff", "gradient_check", "endings", "methods"),
+    ("steps",),
+    ("run",),
+    ("objective",),
+    ("scale",),
+    ("drivers", "outcome"),
+    ("_call", "jax", "optax"),
     ("_sweep", "paper", "integrations"),
     ("", "cli", "__main__"),  # steepen itself, the public names; and the command
 )
@@ -26,11 +35,24 @@ MODULES = {
     ".".join(part for part in path.relative_to(HOME).with_suffix("").parts if part != "__init__"): path
     for path in sorted(HOME.rglob("*.py"))
 }
-"""Every module, named from below steepen: `_core.arrays`, `paper`, and "" for steepen itself."""
+"""Every module, named from below steepen: `methods.auto`, `paper`, and "" for steepen itself."""
+
+
+def run_nodes(node):
+    """Yield the parts of a module that are run: all but what is for types only."""
+    for child in ast.iter_child_nodes(node):
+        if (
+            isinstance(child, ast.If)
+            and isinstance(child.test, ast.Name)
+            and child.test.id == "TYPE_CHECKING"
+        ):
+            continue
+        yield child
+        yield from run_nodes(child)
 
 
 def imported(name, source, *, package):
-    for node in ast.walk(ast.parse(source)):
+    for node in run_nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -57,15 +79,100 @@ IMPORTS = [
 ]
 
 
+def top(name):
+    return name.split(".")[0]
+
+
 def test_every_module_has_a_layer():
-    assert {name.split(".")[0] for name in MODULES} == set(HEIGHT)
+    assert {top(name) for name in MODULES} == set(HEIGHT)
 
 
 def test_nothing_imports_upwards():
-    height = lambda name: HEIGHT[name.split(".")[0]]  # noqa: E731
-    assert [pair for pair in IMPORTS if height(pair[1]) > height(pair[0])] == []
+    assert [pair for pair in IMPORTS if HEIGHT[top(pair[1])] > HEIGHT[top(pair[0])]] == []
+
+
+def test_modules_of_one_layer_do_not_import_one_another_in_a_circle():
+    """Which file to read first can then be said."""
+    inner = {}
+    for name, target in IMPORTS:
+        if name != target and target and not name.startswith(f"{target}."):  # a folder and its files
+            inner.setdefault(name, set()).add(target)
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            raise AssertionError(" -> ".join([*path[path.index(name) :], name]))
+        if name not in done:
+            path.append(name)
+            for target in sorted(inner.get(name, ())):
+                if not target.startswith(f"{name}."):
+                    visit(target)
+            path.pop()
+            done.add(name)
+
+    for name in MODULES:
+        visit(name)
+
+
+RUN = (
+    "run",
+    "methods",
+    "steps",
+    "switches",
+    "space",
+    "differences",
+    "endings",
+    "roundoff",
+    "problem",
+    "questions",
+)
+
+
+def test_a_run_knows_nothing_of_what_drives_it():
+    above = ("drivers", "_call", "objective", "outcome", "callables", "budget")
+    assert [pair for pair in IMPORTS if top(pair[0]) in RUN and top(pair[1]) in above] == []
+
+
+def test_methods_steps_and_differences_know_nothing_of_one_another():
+    """A step is chosen along a direction, whoever has made it."""
+    kinds = {"methods", "steps", "differences", "run"}
+    apart = [
+        pair for pair in IMPORTS if {top(pair[0]), top(pair[1])} <= kinds and top(pair[0]) != top(pair[1])
+    ]
+    assert {(top(name), target) for name, target in apart if top(name) != "run"} <= {
+        ("steps", "differences.tuning")  # a number
+    }
+
+
+def is_traced(name):
+    return top(name) in ("jax", "optax") or name == "integrations.optimistix"
+
+
+def test_only_jax_imports_the_masked_text():
+    masked = {name for name, target in IMPORTS if target.startswith("jax.masked")}
+    assert masked
+    assert {name for name in masked if top(name) != "jax" and name != "integrations.optimistix"} == set()
+
+
+def test_what_jax_traces_and_what_runs_in_plain_python_import_nothing_of_each_other():
+    """But for the arguments, which both read."""
+    plain = ("run", "problem", "drivers", "outcome", "differences", "endings", "roundoff")
+    assert {pair for pair in IMPORTS if pair[0].startswith("jax.masked") and top(pair[1]) in plain} == set()
+    others = {name for name, target in IMPORTS if top(target) in ("jax", "optax") and not is_traced(name)}
+    assert others <= {"_call.minimize", "_sweep.sweep", "_sweep.grid"}  # where an engine is chosen
 
 
 def test_only_its_command_imports_the_paper_which_the_wheel_leaves_out():
-    users = {name for name, target in IMPORTS if target.split(".")[0] == "paper"}
-    assert {name for name in users if name.split(".")[0] != "paper"} == {"cli._commands"}
+    users = {name for name, target in IMPORTS if top(target) == "paper"}
+    assert {name for name in users if top(name) != "paper"} == {"cli._commands"}
+
+
+def test_importing_steepen_loads_numpy_and_nothing_heavy():
+    code = (
+        "import sys, steepen as st\n"
+        "st.minimize(lambda x: x @ x, [1.0, 2.0])\n"
+        "heavy = 'torch jax scipy.optimize scipy.sparse matplotlib pandas typer joblib sklearn'\n"
+        "print([name for name in heavy.split() if name in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout == "[]\n"

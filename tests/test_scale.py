@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import steepen as st
 import steepen.integrations.scipy
-from steepen._solver.scale import scale_of
+from steepen.scale import scale_of
 
 from .objectives import METHODS
 from .pairs import pairs

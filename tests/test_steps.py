@@ -78,15 +78,14 @@ def test_a_trial_that_fails_is_cut_by_half_at_least():
     assert tried == pytest.approx([1.0, 0.5, 0.2])
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
+def test_a_search_ends_after_its_trials_and_with_the_budget():
     calls = []
 
     def up(x):
         calls.append(x)
         return float(x @ x) if len(calls) == 1 else 10.0 + len(calls)
 
-    given_ = {"jac": lambda x: 2 * x, "method": "gd", "step": steps.Armijo(trials=4, wait=wait)}
+    given_ = {"jac": lambda x: 2 * x, "method": "gd", "step": steps.Armijo(trials=4)}
     res = st.minimize(up, [1.0, 2.0], **given_)
     assert res.status is st.Status.LINE_SEARCH_FAILED
     assert res.nfev == len(calls) == 1 + 4
@@ -99,11 +98,9 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
 class Exact(steps.Step):
     """The exact line search on a quadratic."""
 
-    searches, returns_gradient = False, True
-
-    def choose(self, context, along):
-        bend = along.p @ context.evaluator.hessian.product(along.x, along.p, along.g)
-        return steps.Chosen(-along.slope / bend)
+    def along(self, problem, here, p, slope):
+        bend = p @ (yield from problem.product(here.x, p, here.g))
+        return steps.Found(-slope / bend, here.x - slope / bend * p)
 
 
 @given(n=some.integers(2, 12), seed=SEEDS, method=some.sampled_from(["bfgs", "dfp"]))

@@ -18,10 +18,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from steepen._call.minimize import minimize
-from steepen._core.status import Status
 from steepen._tools.optional import load
 from steepen.budget import Budget
 from steepen.functions._numerics import Array
+from steepen.status import Status
 
 from ._count import Counter
 

@@ -31,16 +31,16 @@ from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
 from ._call.minimize import minimize
-from ._core.result import Best, Result
-from ._core.state import State
-from ._core.status import Status
-from ._core.trace import Trace
-from ._solver.checkpoint import CheckpointError
 from ._tools.absent import explain_absent_paper
 from ._tools.version import version
 from .budget import Budget
-from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
+from .drivers.checkpoint import CheckpointError
+from .drivers.watch import State
+from .methods import BFGS, CGD, DFP, GD, CGDAuto, Method, Newton, Proposal
+from .result import Best, Result
 from .schedules import L
+from .status import Status
+from .trace import Trace
 
 if TYPE_CHECKING:
     from ._sweep import load_results, sweep
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "Direction", "L", "Newton",
-    "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize", "penalties",
-    "schedules", "steps", "sweep", "switches", "table1", "theory",
+    "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "L", "Method", "Newton",
+    "Proposal", "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize",
+    "penalties", "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
 
 explain_absent_paper(Path(__file__).parent)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ._core.arrays import Array, namespace, norm
 from ._tools.check import number
+from .arrays import Array, namespace, norm
 
 __all__ = ["L1", "L2", "Huber", "PNorm", "Penalty", "SquaredL2"]
 

@@ -14,13 +14,15 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._core.arrays import Scalar, namespace
-from ._core.guard import VANISHED
 from ._tools.check import floats, is_number, number, whole
+from .arrays import Scalar, namespace
+
+VANISHED = 1e-3
+"""A penalised direction this small against ∇f has led to an artificial stationary point."""
 
 __all__ = [
     "Auto", "ByCurvature", "Constant", "Custom", "L", "Perturbed", "Schedule", "ScheduleLike",
-    "Signed", "as_schedule",
+    "Signed", "as_schedule", "of_row",
 ]  # fmt: skip
 
 
@@ -254,6 +256,23 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if shape and shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")
     return value
+
+
+def of_row(schedule: Schedule, row: int | None) -> Schedule:
+    """Return the schedule of one row of a batch; of a single run, the schedule itself.
+
+    Examples
+    --------
+    >>> of_row(Constant([0.1, 0.2]), 1)
+    Constant(value=0.2)
+    """
+    if row is None:
+        return schedule
+    if isinstance(schedule, _Following):
+        return replace(schedule, lam=of_row(cast(Schedule, schedule.lam), row))
+    if isinstance(schedule, Constant) and np.ndim(schedule.value):
+        return Constant(float(cast(Any, schedule.value)[row]))
+    return schedule
 
 
 def _number(k: int, value: Any) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._core.arrays import Mask, Scalar
 from ._tools.check import number, whole
+from .arrays import Mask, Scalar
 
 __all__ = ["After", "AnyOf", "FirstGuard", "GoodDrop", "Never", "SmallImprovement", "Switch"]
 

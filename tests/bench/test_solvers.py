@@ -10,7 +10,7 @@ from benchmarks.bench._count import Counter, Spent
 from benchmarks.bench.measure import measure
 from benchmarks.problems import Problem, problems
 
-from steepen._core.status import Status
+from steepen.status import Status
 
 every = pytest.mark.parametrize("solver", SOLVERS)
 

@@ -9,10 +9,10 @@ import pytest
 
 import steepen as st
 
+from .. import smooth
 from ..calls import same
-from ..core import smooth
-from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..pairs import pairs
+from ..smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 
 
 def slope(x):

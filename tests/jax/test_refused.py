@@ -37,6 +37,35 @@ def test_what_belongs_to_the_eager_engine_is_refused_by_name(name, value):
         st.minimize(square, X, engine="jax", **{name: value})
 
 
+class Signs(st.Method):
+    """A method of the user's."""
+
+    def direction(self, problem, here):
+        return -np.sign(here.g)
+
+
+class CGD(st.CGD):
+    """One by the name of ours."""
+
+
+class Halved(st.steps.Step):
+    """A step of the user's."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method", Signs()), ("method", CGD(0.1)), ("step", Halved()),
+        ("step", type("Armijo", (Halved,), {})()),
+    ],
+)  # fmt: skip
+def test_a_method_or_step_of_the_users_own_class_is_for_the_eager_engine(name, value):
+    with pytest.raises(TypeError, match=f"^{name}: .*run the {name}s of the library.* eager engine"):
+        sj.minimize(square, X, **{name: value})
+    with pytest.raises(TypeError, match=f"^{name}: "):
+        st.minimize(square, X, engine="jax", **{name: value})
+
+
 def test_the_engine_has_a_name_and_double_precision_is_switched_on():
     with jax.enable_x64(False), pytest.raises(TypeError, match="x0: got float64, which is disabled"):
         sj.minimize(square, np.ones(2))

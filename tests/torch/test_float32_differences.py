@@ -7,8 +7,8 @@ import torch
 import steepen as st
 from steepen import Status
 
-from ..core.smooth import STARTS
 from ..pairs import pairs
+from ..smooth import STARTS
 
 SCHEME = pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 

@@ -9,24 +9,23 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from .._core.arrays import Array, is_numpy, namespace
-from .._core.convergence import BOTTOM, Tolerances
-from .._evaluation.autodiff import AUTODIFF
-from .._evaluation.evaluator import FD_LIMIT
-from .._evaluation.finite_differences import Differences
-from .._solver.problem import Problem, Settings
 from .._tools.check import number, one_of
 from .._tools.workers import Map
+from ..arrays import Array, is_numpy, namespace
+from ..autodiff import AUTODIFF
 from ..budget import Budget
-from ..directions import METHODS, Direction
+from ..differences.finite_differences import DifferenceOptions
+from ..methods import METHODS, Method
+from ..objective import SCHEMES, Objective, Settings
 from ..schedules import ScheduleLike
 from ..steps import Armijo, Fixed, Step
 from ..switches import After, FirstGuard, Switch
+from ..tolerances import BOTTOM, Tolerances
 from .keywords import RunSettings
 
 
-def problem_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None) -> Problem:
-    """Return the problem for the eager engine; `workers` evaluates the points of a finite difference."""
+def objective_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None) -> Objective:
+    """Return what is minimised; `workers` evaluates the points of a finite difference."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     jac, hvp, hess = _gradient_of(fun, x, given["jac"]), given["hvp"], given["hess"]
@@ -44,7 +43,7 @@ def problem_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers:
         x = x.astype(np.float64, copy=False)  # differences need its digits
     bounds = given["bounds"]
     bounds = list(cast("Iterator[Any]", bounds)) if isinstance(bounds, Iterator) else bounds  # read twice
-    return Problem(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences)
+    return Objective(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences, workers)
 
 
 def _own(fun: Any, name: str) -> Any:
@@ -59,8 +58,8 @@ def _gradient_of(fun: Any, x: Array, jac: Any) -> Any:
     if jac is None or jac is False:
         return _own(fun, "grad") or ("2-point" if library == "numpy" else library)
     if isinstance(jac, str):
-        if jac not in (*FD_LIMIT, *AUTODIFF):
-            names = ", ".join(map(repr, (*FD_LIMIT, *AUTODIFF)))
+        if jac not in (*SCHEMES, *AUTODIFF):
+            names = ", ".join(map(repr, (*SCHEMES, *AUTODIFF)))
             raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
         if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
             raise ValueError(f"jac: {jac!r} does not support {library} arrays such as x0")
@@ -75,18 +74,17 @@ def tuple_of(args: Any) -> tuple[Any, ...]:
 
 
 def settings_of(
-    shape: tuple[int, ...], dtype: Any, method: str | Direction = "cgd-auto", **given: Unpack[RunSettings]
+    shape: tuple[int, ...], dtype: Any, method: str | Method = "cgd-auto", **given: Unpack[RunSettings]
 ) -> Settings:
     """Return the settings of a run whose start has this shape and dtype."""
     rows = shape[0] if len(shape) == 2 else None
     budget = whole_budget(given.get("budget"), shape[-1])
     total, b, switch = budget.total, given.get("b"), given.get("switch")
-    parts = {name: given.get(name) for name in ("lam", "penalty", "r", "memory")}
-    direction = direction_of(method, **parts).prepare(total, rows)
-    rule = step_of(given.get("step"), direction).prepare(total, rows)
-    ending = switch_of(direction, switch, b, total)
-    tolerances = tolerances_of(dtype, given)
-    return Settings(direction, rule, ending, tolerances, budget)
+    parts = {name: given.get(name) for name in ("lam", "penalty", "r", "memory", "guard")}
+    chosen = method_of(method, **parts)
+    rule = step_of(given.get("step"), chosen).prepare(total, None, rows)
+    ending = switch_of(chosen, switch, b, total)
+    return Settings(chosen.prepare(total, None, rows), rule, ending, tolerances_of(dtype, given), budget)
 
 
 def start_point(x0: Any) -> Array:
@@ -150,49 +148,49 @@ def known_method(name: str) -> str:
     return one_of("method", name, METHODS)
 
 
-def direction_of(method: str | Direction, **parts: Any) -> Direction:
-    """Return the direction: built from a method name and its parameters, or the given object."""
+def method_of(method: str | Method, **parts: Any) -> Method:
+    """Return the method: by its name, with its parameters, or the given object."""
     given = {name: value for name, value in parts.items() if value is not None}
     if isinstance(method, str):
-        direction = METHODS[known_method(method)]
+        known = METHODS[known_method(method)]
         for name in given:
-            if name not in parameters_of(direction):
+            if name not in parameters_of(known):
                 why = "stores no curvature pairs" if name == "memory" else "has no penalty"
                 if method == "cgd-auto":
                     why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
                 raise ValueError(f"{name}: method {method!r} {why}")
-        return cast(Direction, replace(cast(Any, direction), **given)) if given else direction
-    if not isinstance(method, Direction):
-        raise TypeError(f"method: expected a name or a Direction, got {method!r}")
+        return cast(Method, replace(cast(Any, known), **given)) if given else known
+    if not isinstance(method, Method):
+        raise TypeError(f"method: expected a name or a Method, got {method!r}")
     if given:
-        raise ValueError(f"{next(iter(given))}: pass it to the constructor of the direction, {method!r}")
+        raise ValueError(f"{next(iter(given))}: pass it to the constructor of the method, {method!r}")
     return method
 
 
-def parameters_of(direction: Direction) -> set[str]:
-    """Return the names of a direction's parameters."""
-    return {field.name for field in fields(direction)} if is_dataclass(direction) else set()
+def parameters_of(method: Method) -> set[str]:
+    """Return the names of a method's parameters."""
+    return {field.name for field in fields(method) if field.init} if is_dataclass(method) else set()
 
 
-def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
+def step_of(step: ScheduleLike | Step | None, method: Method) -> Step:
     """Return the step rule."""
     if step is None:
-        usual = Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
-        return replace(usual, probe=direction.probes, noise_tolerant=direction.probes)
+        usual = Armijo(grow=math.inf, longest=1.0) if method.unit else Armijo()
+        return replace(usual, probe=method.probes, noise_tolerant=method.probes)
     return step if isinstance(step, Step) else Fixed(step)
 
 
-def switch_of(direction: Direction, switch: Switch | None, b: int | None, total: int | None) -> Switch:
+def switch_of(method: Method, switch: Switch | None, b: int | None, total: int | None) -> Switch:
     """Return the switch: the given one, the one implied by b, or the method's default."""
-    if not direction.penalised and (b is not None or switch is not None):
+    if not method.penalised and (b is not None or switch is not None):
         name = "b" if b is not None else "switch"
-        raise ValueError(f"{name}: method {direction.name!r} has no penalty to switch off")
+        raise ValueError(f"{name}: method {method.name!r} has no penalty to switch off")
     if b is not None:
         if switch is not None:
             raise ValueError("b: give either b or switch, not both")
         return After(b) | FirstGuard()
     if switch is None:
-        return direction.switch(total)
+        return method.switch(total)
     if not isinstance(switch, Switch):
         raise TypeError(f"switch: expected a Switch such as switches.After(10), got {switch!r}")
     return switch
@@ -213,7 +211,7 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
 
 
-def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str, Any]) -> Differences:
+def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str, Any]) -> DifferenceOptions:
     """Return the options of finite differences, checked against the shape of the start."""
     eps, relative, n = given.get("eps"), given.get("finite_diff_rel_step"), shape[-1]
     if workers is not None and len(shape) > 1:
@@ -223,4 +221,4 @@ def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str
     for name, steps in (("eps", eps), ("finite_diff_rel_step", relative)):
         if steps is not None and steps.shape not in ((), (1,), (n,)):
             raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
-    return Differences(eps, relative, workers)
+    return DifferenceOptions(eps, relative)

@@ -9,10 +9,10 @@ from typing import Any, Literal, ParamSpec, SupportsFloat, TypedDict, TypeVar, c
 
 from numpy.typing import ArrayLike
 
-from .._core.state import State
 from .._tools.check import meant
 from .._tools.workers import Map
 from ..budget import Budget
+from ..drivers.watch import State
 from ..penalties import Penalty
 from ..schedules import ScheduleLike
 from ..steps import Step
@@ -30,6 +30,7 @@ class MethodSettings(TypedDict, total=False):
     r: ArrayLike | None
     b: int | None
     penalty: Penalty | None
+    guard: bool | None
     memory: int | None
     switch: Switch | None
 

@@ -7,22 +7,22 @@ from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
-from .._core.arrays import Array
-from .._core.result import Result
-from .._solver.problem import Problem
-from .._solver.scale import scaled
-from .._solver.solve import solve
 from .._tools.check import one_of
 from .._tools.workers import mapping_of
-from ..directions import Direction
-from .arguments import problem_of, settings_of, start_point, tuple_of
+from ..arrays import Array
+from ..methods import Method
+from ..objective import Objective
+from ..result import Result
+from ..scale import result_in_x, scaled
+from .arguments import objective_of, settings_of, start_point, tuple_of
 from .keywords import Keywords, complete, run_settings, spelled_out
 from .scipy_options import understood
+from .solve import solve
 
 
 @spelled_out(Keywords)
 def minimize(
-    fun: Callable[..., Any], x0: ArrayLike | Array, args: Any = (), method: str | Direction = "cgd-auto",
+    fun: Callable[..., Any], x0: ArrayLike | Array, args: Any = (), method: str | Method = "cgd-auto",
     **keywords: Unpack[Keywords],
 ) -> Result:  # fmt: skip
     """Minimise a function from a start point, or from many at once.
@@ -37,7 +37,7 @@ def minimize(
         and float32 stays float32, except that NumPy's becomes float64 where differences of f need its digits.
     args : tuple
         Extra arguments passed to fun, jac, hvp and hess.
-    method : str or Direction
+    method : str or Method
         "cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
@@ -61,6 +61,8 @@ def minimize(
         CGD-FD evaluates a second gradient at x + r·∇f; by default at a distance of √ε relative to x.
     b : int, optional
         CGD-FD switches to steepest descent after iteration b; by default a quarter of the budget.
+    guard : bool, optional
+        Whether −∇f replaces a direction of a CGD method that does not descend f; by default it does.
     memory : int, optional
         Maximum number of pairs that cgd-auto stores: 200, fewer from n = 76 on, 25 from n = 600 on.
     switch : Switch, optional
@@ -118,14 +120,14 @@ def minimize(
     if one_of("engine", given["engine"], ("eager", "jax")) == "jax":
         from ..jax._engine import compiled  # here, so that `import steepen` stays light
 
-        problem = Problem(fun, x, tuple_of(args), given["bounds"])
-        result = compiled(scaled(problem, given["x_scale"]), method, given)
+        objective = scaled(Objective(fun, x, tuple_of(args), given["bounds"]), given["x_scale"])
+        result = result_in_x(compiled(objective, method, given), objective.scale)
     else:
         with mapping_of(given["workers"]) as workers:
-            problem = scaled(problem_of(fun, x, args, given, workers), given["x_scale"])
-            settings = settings_of(tuple(x.shape), problem.x.dtype, method, **run_settings(given))
+            objective = scaled(objective_of(fun, x, args, given, workers), given["x_scale"])
+            settings = settings_of(tuple(x.shape), objective.x.dtype, method, **run_settings(given))
             result = solve(
-                problem, settings, trace=given["trace"], callback=given["callback"],
+                objective, settings, trace=given["trace"], callback=given["callback"],
                 checkpoint=given["checkpoint"], check_gradient=given["check_gradient"],
             )  # fmt: skip
     if options is not None and options.get("disp"):

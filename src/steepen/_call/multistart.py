@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.result import Result
-from .._core.state import State
 from ..budget import Budget
-from ..directions import CGDAuto
+from ..drivers.watch import State
+from ..methods import CGDAuto
+from ..result import Result
 from ..steps import Armijo
 from .minimize import minimize
 
@@ -34,19 +34,17 @@ class Race:
         self._gained = np.full((rows, SEEN), np.nan)
         self._x, self._f = np.zeros_like(x0), np.full(rows, np.inf)
         self._width = np.where(np.isfinite(width), width, np.ptp(x0, axis=0))
-        self._ended = np.ones(rows, dtype=bool)
+        self._ended = np.zeros(rows, dtype=bool)
 
     def __call__(self, state: State) -> NDArray[np.bool_]:
         """Return a mask of the active rows to stop."""
-        rows: Any = state.rows
+        rows, k = np.asarray(state.rows), np.asarray(state.k)
         f, x = np.asarray(state.fun), np.asarray(state.x)
-        self._ended[:] = True
-        self._ended[rows] = False
-        self._f[rows], self._x[rows] = f, x
-        gain = self._gained[rows, state.k % SEEN] - f
-        self._gained[rows, state.k % SEEN] = f
+        self._f[rows], self._x[rows], self._ended[rows] = f, x, ~np.asarray(state.running)
+        gain = self._gained[rows, k % SEEN] - f
+        self._gained[rows, k % SEEN] = f
         best = self._f.min()
-        out = (state.k > SEEN) & (f - best > HOPE * gain)
+        out = (k > SEEN) & (f - best > HOPE * gain)
         if self._ended.any():
             first = np.flatnonzero(self._ended)
             first = first[self._f[first] <= np.sort(f)[-1]]
@@ -64,7 +62,7 @@ def descend(
     usual = 1e-6 if x0.dtype == np.float32 else 2.2e-9
     return minimize(
         fun, x0, method=Restarts(memory), jac=True, bounds=list(zip(low, high, strict=True)),
-        step=Armijo(grow=GROW, longest=1.0, trials=trials, wait=False),
+        step=Armijo(grow=GROW, longest=1.0, trials=trials),
         budget=Budget(iters=iters, evals=evals, seconds=seconds), gtol=gtol,
         ftol=usual if ftol is None else ftol,
         callback=Race(x0, low, high) if race and len(x0) > 1 else None, trace=False,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.check import floats, meant, number, whole
 from ..budget import Budget
-from .arguments import direction_of, step_of
+from .arguments import method_of, step_of
 from .keywords import DEFAULTS, LIMITS, complete
 
 SYNONYMS = {"maxcor": "memory", "gradient": "jac"}
@@ -38,7 +38,7 @@ def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> d
     found |= {name: left.pop(option) for option, name in SYNONYMS.items() if option in left}
     if "maxls" in left:
         whole("maxls", left["maxls"], 1)
-        found["step"] = replace(cast(Any, step_of(None, direction_of(method))), trials=left.pop("maxls"))
+        found["step"] = replace(cast(Any, step_of(None, method_of(method))), trials=left.pop("maxls"))
     if left.pop("return_all", False):
         found["trace"] = "x"
     if "gtol" in left:

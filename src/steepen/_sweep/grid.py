@@ -11,7 +11,7 @@ import numpy as np
 from .._call.arguments import known_method, parameters_of
 from .._call.keywords import MethodSettings
 from .._tools.check import is_number
-from ..directions import CGD, METHODS
+from ..methods import CGD, METHODS
 
 AXES = tuple(MethodSettings.__annotations__)  # the keys of a setting besides the method
 BY_ROW = ("step", "lam", "r")  # the settings that may differ between the rows of a batch

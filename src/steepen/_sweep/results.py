@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.status import Status
 from .._tools.check import is_number
 from .._tools.jobs import JobFile, read_head, unpack
 from .._tools.jobs.file import Record
 from .._tools.optional import load
+from ..status import Status
 from .grid import AXES
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from .._call.arguments import settings_of, whole_budget
 from .._call.keywords import Shared, Stopping, complete, spelled_out
 from .._call.minimize import minimize
-from .._core.status import Status
 from .._tools.check import is_whole, one_of, whole
 from .._tools.fingerprint import fingerprint
 from .._tools.jobs import JobFile, run
@@ -23,6 +22,7 @@ from .._tools.jobs.file import Key, Record
 from .._tools.optional import load
 from ..budget import Budget
 from ..functions import functions
+from ..status import Status
 from .grid import AXES, Call, calls, grid
 from .results import COUNTS, table_of
 
@@ -42,6 +42,7 @@ class SweepKeywords(Shared, total=False):
     r: Any
     b: Any
     penalty: Any
+    guard: Any
     memory: Any
     switch: Any
 
@@ -81,7 +82,7 @@ def sweep(
         The maximum batch size; by default 10 000, or fewer rows if they would need more than about 64 MB.
     progress : bool
         Show a progress bar, if standard error is a terminal.
-    step, lam, r, b, penalty, memory, switch : value or list of values, optional
+    step, lam, r, b, penalty, guard, memory, switch : value or list of values, optional
         As for `minimize`.
     bounds : as for `minimize`, or True
         True means the bounds of each function.

@@ -32,16 +32,16 @@ import jax.numpy as jnp  # noqa: E402
 import optimistix as optx  # noqa: E402
 
 from .._call.keywords import RunSettings  # noqa: E402
-from .._core.state import RUNNING  # noqa: E402
-from .._core.status import Status  # noqa: E402
 from ..budget import Budget  # noqa: E402
-from ..directions import Direction  # noqa: E402
 from ..jax import Bounds  # noqa: E402
 from ..jax._derivative import differentiable  # noqa: E402
 from ..jax._jax import plain  # noqa: E402
 from ..jax._loop import Driver, Inputs, Slot  # noqa: E402
 from ..jax._minimize import sides_of  # noqa: E402
 from ..jax._program import Program, Shape, filled, vector_of  # noqa: E402
+from ..jax.masked.state import RUNNING  # noqa: E402
+from ..methods import Method  # noqa: E402
+from ..status import Status  # noqa: E402
 
 __all__ = ["Adjoint", "Minimiser"]
 
@@ -84,12 +84,10 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     {'lam': 0.1, 'step': 0.01, 'ftol': 1e-06, 'gtol': 1e-06}
     """
 
-    method: str | Direction
+    method: str | Method
     given: dict[str, Any]
 
-    def __init__(
-        self, rtol: Any = None, atol: Any = None, method: str | Direction = "cgd-auto", **given: Any
-    ):
+    def __init__(self, rtol: Any = None, atol: Any = None, method: str | Method = "cgd-auto", **given: Any):
         for name in given:
             if name not in KNOWN:
                 raise TypeError(f"{name}: expected one of rtol, atol, method, {', '.join(KNOWN)}")

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import HessianUpdateStrategy, OptimizeResult  # pyright: ignore
 
 from .._call.minimize import minimize
-from .._core.result import Result
-from .._core.state import State
-from .._evaluation.evaluator import FD_LIMIT
+from ..drivers.watch import State
+from ..objective import SCHEMES
+from ..result import Result
 
 __all__ = ["Method", "bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
 
@@ -78,7 +78,7 @@ class Method:
                 f"hess: method {self.name!r} takes no HessianUpdateStrategy, got {hess!r}; "
                 "steepen.integrations.scipy.bfgs and dfp update a Hessian of their own"
             )
-        if str(hess) in FD_LIMIT:  # SciPy's names for differences: H·v then comes from the gradient
+        if str(hess) in SCHEMES:  # SciPy's names for differences: H·v then comes from the gradient
             hess = None
         result = minimize(
             fun, x0, args, self.name, jac=jac, hess=hess, hessp=hessp, bounds=bounds,

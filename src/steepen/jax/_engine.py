@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from .._call.arguments import direction_of
+from .._call.arguments import method_of
 from .._call.keywords import DEFAULTS, run_settings
-from .._core.arrays import is_numpy
-from .._core.result import Best, Result
-from .._core.status import Status
-from .._core.trace import Trace
-from .._solver.problem import Problem
-from .._solver.scale import result_in_x
+from ..arrays import is_numpy
+from ..result import Best, Result
+from ..status import Status
+from ..trace import Trace
 from ._jax import jax
 from ._loop import Function
 from ._minimize import minimize
 from ._solution import Trace as Ring
+from .masked.translate import traced_method
 
 REFUSED = ("callback", "checkpoint", "check_gradient", "workers", "hvp", "hessp", "hess")
 """Options of the eager engine alone."""
 
 
-def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
-    """Run, and return a Result like the eager engine; raise an error for options that cannot be compiled."""
+def compiled(problem: Any, method: Any, given: dict[str, Any]) -> Result:
+    """Run a `Problem` as it is scaled; raise an error for options that cannot be compiled."""
     for name in REFUSED:
         if given[name] is not DEFAULTS[name]:
             raise ValueError(f'{name}: not supported by engine="jax"; use engine="eager"')
@@ -47,17 +46,17 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
         value = np.asarray(getattr(found, name))
         return value if x.ndim == 2 else value.item()
 
-    direction, ends = direction_of(method), [Status(int(s)) for s in np.atleast_1d(found.status)]
+    direction = traced_method(method_of(method))
+    ends = [Status(int(s)) for s in np.atleast_1d(found.status)]
     said = [end.message for end in ends]
-    result = Result(
+    return Result(
         x=found.x, jac=found.jac, best=Best(found.best_x, told("best_fun"), told("best_nit")),
         status=told("status") if x.ndim == 2 else ends[0], message=said if x.ndim == 2 else said[0],
         **{name: told(name) for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp")},
-        hvp_source=direction.source(cast(Any, Function)),
+        hvp_source=direction.source(Function),
         trace=None if found.trace is None else _unrolled(found.trace),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip
-    return result_in_x(result, problem.scale)
 
 
 def _unrolled(ring: Ring) -> Trace:

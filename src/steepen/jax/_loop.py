@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from .._core.backends import Traced
-from .._core.space import Box, Everywhere, Space
-from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
-from .._core.status import Status
-from .._evaluation.calls import GradientDifference
-from .._evaluation.counter import Cost, EvaluationCounter
-from .._evaluation.evaluator import Context
-from .._evaluation.source import GivenGradient
-from .._solver.iteration import Iteration
-from .._solver.recorder import COLUMNS, entry
+from ..status import Status
 from ._jax import jax, jnp
 from ._program import Program
 from ._solution import Solution, Trace
+from .masked.backend import Backend
+from .masked.calls import GradientDifference
+from .masked.columns import COLUMNS, entry
+from .masked.context import Context
+from .masked.counter import Cost, EvaluationCounter
+from .masked.iteration import Iteration
+from .masked.space import Box, Everywhere, Space
+from .masked.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
 
 CONVERGED = int(Status.CONVERGED)
 DEFERRED = -2  # a quick run came to a rare case, and must be repeated by the full program
@@ -74,12 +73,10 @@ class Function(GradientDifference):
     cost_value, cost_grad, cost_difference = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     hessian: Any = Hessian
 
-    def __init__(
-        self, fun: Any, derive: Any, backend: Traced, space: Space, counter: EvaluationCounter, gtol: Any
-    ):
+    def __init__(self, fun: Any, derive: Any, backend: Backend, space: Space, counter: EvaluationCounter):
         super().__init__(backend, space, backend.eps)
         self.counter, self._traced, self._fun, self._grad = counter, backend, fun, derive(fun)
-        self.source, self.hessian = GivenGradient(cast(Any, self), gtol), Hessian(self._grad, counter)
+        self.hessian = Hessian(self._grad, counter)
         self._both = jax.jit(derive(lambda x: (fun(x),) * 2, has_aux=True))  # traced once for all its places
 
     @property
@@ -116,12 +113,12 @@ class Driver:
     ):  # fmt: skip
         settings = program.parts(inputs.numbers)
         quick = quick and settings.step.searches  # without a line search there are no rare cases
-        self.program, self.bounds, self.backend = program, inputs.bounds, Traced(like, alone, quick)
+        self.program, self.bounds, self.backend = program, inputs.bounds, Backend(like, alone, quick)
         space: Any = Everywhere if self.bounds is None else Box
         self.space = space(*(self.bounds or ()), self.backend)
         self.counter = self.backend.counter = EvaluationCounter(self.backend, settings.budget)
         fun = partial(program, args=inputs.args)
-        evaluator: Any = Function(fun, derive, self.backend, self.space, self.counter, settings.tolerances.g)
+        evaluator = Function(fun, derive, self.backend, self.space, self.counter)
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
         self._descends = quick and self.iteration.descends  # then each point is the best so far
 
@@ -202,7 +199,7 @@ class Driver:
             for name in names:
                 setattr(part, name, None)
 
-        drop(c, "failed", "next_point", "p", "free_gradient", "size", "slope", "live")
+        drop(c, "next_point", "p", "free_gradient", "size", "slope", "live")
         drop(c.step_info, "before", "lam", "shown", "moved", "penalised", "guarded", "vanished")
         if self._descends:
             drop(c, "best")

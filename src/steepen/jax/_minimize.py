@@ -10,16 +10,16 @@ import numpy as np
 
 from .._call.arguments import tuple_of
 from .._call.keywords import RunSettings, complete, spelled_out
-from .._core.backends.traced import alike, apart
-from .._core.space import limits_of, rounded
 from .._tools.check import whole
-from ..directions import Direction
+from ..methods import Method
 from ._derivative import differentiable
 from ._jax import compiled, is_traced, jax, jnp, plain
 from ._loop import Inputs
 from ._program import Program, Shape, filled, is_numeric, traceable, vector_of
 from ._slots import solve
 from ._solution import Solution
+from .masked.space import limits_of, rounded
+from .trees import alike, apart
 
 NAME, NO_MESH = "steepen.jax.minimize", jax.sharding.AbstractMesh((), ())
 
@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
 @plain()
 @spelled_out(RunSettings)
 def minimize(
-    fun: Any, x0: Any, args: Any = (), method: str | Direction = "cgd-auto", *, bounds: Any = None,
+    fun: Any, x0: Any, args: Any = (), method: str | Method = "cgd-auto", *, bounds: Any = None,
     trace: int | None = None, batch: bool | None = None, slots: int | None = None, mesh: Any = None,
     unsound: bool = False, has_aux: bool = False, **settings: Unpack[RunSettings],
 ) -> Solution:  # fmt: skip

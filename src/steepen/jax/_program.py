@@ -18,16 +18,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._call.arguments import settings_of
-from .._core.backends.traced import alike, apart
-from .._core.convergence import Tolerances, asked
-from .._evaluation.autodiff import has_rules, key_of
-from .._solver.problem import Settings
 from ..budget import Budget
-from ..directions import CGD, CGDAuto, Direction
+from ..methods import Method
 from ..schedules import Constant, Custom, L
 from ..switches import After
 from ._jax import core, jax, jnp
+from ._rules import has_rules, key_of
+from .masked.auto import CGDAuto
+from .masked.cgd import CGD
+from .masked.convergence import Tolerances, asked
+from .masked.settings import Settings
+from .masked.translate import settings_of
+from .trees import alike, apart
 
 ERRORS = (
     jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError,
@@ -199,7 +201,7 @@ def with_numbers(part: Any, change: Callable[[str, Any], Any], name: str = "") -
 
 
 def filled(
-    rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
+    rows: tuple[int, ...], dtype: Any, method: str | Method, **given: Any
 ) -> tuple[Settings, dict[str, Any]]:
     """Return the settings with names in place of numbers, and the numbers; raise if they do not compile."""
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core.backends.traced import alike, apart
 from ._jax import compiled, is_traced, jax, jnp
 from ._loop import DEFERRED, Driver, Inputs
 from ._program import Program
 from ._solution import Solution
+from .trees import alike, apart
 
 BLOCK = 4  # a block is one in so many of all slots
 STEP = 4  # batches are padded to 2, 8, 32, … starts, by this factor: those of one size share a program

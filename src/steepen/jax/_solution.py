@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from .._core.status import Status
-from .._solver.recorder import COLUMNS
+from ..status import Status
+from .masked.columns import COLUMNS
 
 _Columns: Any = namedtuple("_Columns", ["k", "x", *COLUMNS])  # pyright: ignore
 

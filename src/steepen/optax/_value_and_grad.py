@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.backends.traced import alike, apart
 from .._tools.check import is_whole, number
+from ..jax.trees import alike, apart
 from ._ascent import ScalarOrSchedule, settings_of
 from ._trees import Mask, check
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, NamedTuple
 
-from .._core.trace import Trace
+from ..trace import Trace
 
 Agrees = bool | Literal["part"]
 Basis = Literal["printed", "recovered", "chosen", "alt text", "ours"]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._call.minimize import minimize as run
-from .._core.result import Result
-from .._core.status import Status
-from .._core.trace import Trace
 from ..functions import Function, functions, quadratic
+from ..result import Result
+from ..status import Status
+from ..trace import Trace
 
 Floats = NDArray[np.float64]
 

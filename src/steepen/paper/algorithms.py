@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._core.result import Result
 from ..budget import Budget
 from ..functions import functions
+from ..result import Result
 from . import listings
 from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome, readable

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import theory
-from .._core.result import Result
 from .._tools.check import one_of
 from ..budget import Budget
 from ..functions import Function, functions
+from ..result import Result
 from ._runs import Floats, minimize
 
 Way = Literal["gd", "egr", "guard", "switch-off"]

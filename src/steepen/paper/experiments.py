@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core.result import Result
 from .._table1 import Table1Row, table1
 from ..budget import Budget
+from ..result import Result
 from ..schedules import L
 from ._runs import Floats, minimize, trace
 

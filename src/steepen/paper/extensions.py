@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.result import Result
 from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
+from ..result import Result
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
 from ._figures import legend_above, say_start

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .. import plot
-from .._core.result import Result
 from .._tools.optional import load
 from ..functions import Function
+from ..result import Result
 from ._figures import legend_above, say_start
 from ._items import Claim, Outcome, Table, claim, in_part, outcome
 from ._runs import Floats, trace

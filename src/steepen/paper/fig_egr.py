@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot, theory
-from .._core.result import Result
+from ..result import Result
 from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import path, trace
 from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stationary_points, two_minima

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plot
-from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, functions
+from ..result import Result
 from ._figures import legend_above
 from ._items import Claim, Outcome, Table, claim, outcome, readable
 from ._runs import Floats, minimize, trace

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._core.result import Result
 from ..budget import Budget
 from ..functions import quadratic
+from ..result import Result
 from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import plot, theory
-from .._core.result import Result
 from ..functions import functions
+from ..result import Result
 from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome, readable
 from ._runs import Floats, trace

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import plot, theory
-from .._core.trace import Trace
 from ..budget import Budget
 from ..functions import Function
+from ..trace import Trace
 from ._figures import legend_above, say_start
 from ._items import Outcome, claim, outcome
 from ._runs import Floats, minimize, path, trace, turned_quadratic

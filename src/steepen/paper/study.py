@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.result import Result as Run
-from .._core.status import Status
 from ..budget import Budget
+from ..result import Result as Run
+from ..status import Status
 from ._runs import Floats, minimize
 
 FOLDER = Path(__file__).parent

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._core.trace import Trace
+from ..trace import Trace
 from ._figures import legend_above
 from ._items import EXPLORER, Claim, Link, Outcome, claim, outcome, readable
 from ._runs import Floats, trace

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from .. import plot, theory
-from .._core.trace import Trace
 from ..budget import Budget
+from ..trace import Trace
 from ._figures import legend_above
 from ._items import Claim, Outcome, claim, outcome
 from ._runs import Floats, minimize, trace, turned_quadratic

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core.result import Result
-from .._core.trace import Trace
 from .._tools.check import floats, number, one_of, rectangle, whole
 from .._tools.optional import load
+from ..result import Result
+from ..trace import Trace
 from ._canvas import COLOURS, blank, canvas_of, finish
 
 if TYPE_CHECKING:

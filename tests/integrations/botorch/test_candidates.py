@@ -133,7 +133,8 @@ def test_limits_by_botorchs_names(starts):
         gen_candidates(starts, counted, 0.0, 1.0, options=options)
         return len(counted.shapes)
 
-    assert [calls(maxiter=1), calls(maxiter=4), calls(maxfun=3)] == [2, 5, 3]
+    assert 2 <= calls(maxiter=1) < calls(maxiter=4) < calls()  # a step may take more than one trial
+    assert calls(maxfun=3) == 3
     assert calls(ftol=1e-4, pgtol=1e-2) < calls(ftol=1e-12, gtol=1e-9)
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from ..._call.minimize import minimize
 from ..._call.multistart import GROW
-from ..._core.status import Status
 from ...budget import Budget
-from ...directions import CGDAuto
+from ...methods import CGDAuto
+from ...status import Status
 from ...steps import Armijo
 from ._options import read_options
 

@@ -1,0 +1,109 @@
+"""The user's functions behind a batch: one vectorised call for all the points that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..callables import BATCH, Functions, pair, read_values, read_vector
+from ..questions import Vector
+
+
+class BatchCaller:
+    """Calls functions with copies of batches of points (B, n); the answers are copies, too."""
+
+    def __init__(self, functions: Functions, like: Vector, library: str):
+        self._functions, self._like, self._library = functions, like, library
+        self._taken: set[str] = set()
+        """The functions that have taken a batch."""
+
+    def values(self, points: NDArray[Any]) -> NDArray[np.float64]:
+        """Return f at each point."""
+        return _joined(self._answers("fun", self._functions.value, self._values, points))
+
+    def both(self, points: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return f and ∇f at each point, of a function that gives both."""
+
+        def read(answer: Any, count: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+            f, g = pair(answer)
+            return self._values(f, count), read_vector(g, self._like, "fun's gradient", (), count)
+
+        values, gradients = zip(*self._answers("fun", self._functions.both, read, points), strict=True)
+        return _joined(values), _joined(gradients)
+
+    def gradients(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Return ∇f at each point."""
+        return self._vectors("jac", self._functions.grad, points)
+
+    def products(self, points: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:
+        """Return H·v at each point."""
+        return self._vectors("hvp", self._functions.hvp, points, vectors)
+
+    def hessians(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Return H at each point."""
+        return self._vectors("hess", self._functions.hess, points, tail=(len(self._like),))
+
+    def _values(self, f: Any, count: int) -> NDArray[np.float64]:
+        if type(f) is np.ndarray and f.shape == (count,) and f.dtype == np.float64:
+            return f.copy()
+        return np.array(read_values(f, count, bool(self._library)))
+
+    def _vectors(
+        self, name: str, function: Any, *batches: NDArray[Any], tail: tuple[int, ...] = ()
+    ) -> NDArray[Any]:
+        def read(answer: Any, count: int) -> NDArray[Any]:
+            return read_vector(answer, self._like, name, tail, count)
+
+        return _joined(self._answers(name, function, read, *batches))
+
+    def _answers(
+        self, name: str, function: Any, read: Callable[[Any, int], Any], *batches: NDArray[Any]
+    ) -> list[Any]:
+        """Return what is read of the answers; `read` copies them, since the next may be in the same array.
+
+        A function for one point would accept a square batch and return the right shape; so the first such
+        batch is sent in two parts, all points but the last and the last.
+        """
+        count, n = len(batches[0]), len(self._like)
+        first, differentiates = name not in self._taken, bool(self._library)
+        self._taken.add(name)
+        cut = count - 1 if first and count == n > 1 and not differentiates else count
+        answers: list[Any] = []
+        for part in (slice(0, cut), slice(cut, count)):
+            if part.start == part.stop:
+                continue
+            size = part.stop - part.start
+            batch = [points[part].copy() for points in batches]
+            if self._library == "jax":
+                batch = [_padded(points) for points in batch]
+            try:
+                answer = function(*batch)
+            except IndexError as error:
+                if not first or _is_vectorised(function, batch):
+                    raise
+                raise TypeError(f"{name}: expected a function that accepts the rows of x; {BATCH}") from error
+            answers.append(read(answer if len(batch[0]) == size else answer[:size], size))
+        return answers
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the answers to the parts of a batch as one array."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _is_vectorised(function: Any, batch: list[Any]) -> bool:
+    """Return whether an IndexError is the function's own: it raises one for a single row, too."""
+    try:
+        function(*(points[0] for points in batch))
+    except Exception:  # whatever it is, the function does not take one point either
+        return True
+    return False
+
+
+def _padded(points: Any) -> Any:
+    """Return a batch filled up with its first row to a power of two: JAX compiles for every new shape."""
+    most = 1 << (len(points) - 1).bit_length()
+    return np.concatenate([points, np.repeat(points[:1], most - len(points), axis=0)])

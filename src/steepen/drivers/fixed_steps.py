@@ -1,0 +1,742 @@
+"""Many runs with fixed steps, in arrays with one row a run: the paper's methods from a batch of starts.
+
+The order of an iteration is that of `run.py`, function by function: read that first. Here are only the parts
+that a fixed step meets, each for all rows at once, and every row is the same to the bit as the run made
+alone. A row that ends is cut out. The loop asks as a run does, with batches in place of vectors.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import identity, is_numpy
+from ..methods import BFGS, CGD, DFP, GD, Method
+from ..methods.matrix import row_dots, row_norms, row_products, row_times, updated_rows
+from ..objective import Objective, Settings
+from ..outcome import LOST, of_library, result_of
+from ..penalties import L1, L2, Huber, PNorm, SquaredL2
+from ..questions import Asking, Gradient, Hessian, Point, Product, Value
+from ..result import Best, Result
+from ..run import HIDDEN
+from ..scale import result_in_x
+from ..schedules import VANISHED, Auto, ByCurvature, Constant, Custom, L, Perturbed, Schedule, Signed
+from ..space import Space
+from ..status import Status
+from ..steps import Fixed
+from ..switches import After, AnyOf, FirstGuard, GoodDrop, Never, SmallImprovement, Switch
+from ..trace import Trace
+from .batch_caller import BatchCaller
+from .caller import Meter
+from .interrupt import defer_sigint
+from .recorder import ENTRY
+from .single import attach, drive
+
+PENALTIES = (SquaredL2, L2, Huber, L1, PNorm)
+SWITCHES = (Never, After, FirstGuard, SmallImprovement, GoodDrop)
+
+GOES_ON = -1
+"""In place of the status of a row that has not ended."""
+
+ARRIVED = ("f", "gnorm", "nfev", "njev", "nhvp", "x")
+"""What the trace says of an iterate; the rest of it is about the step from there."""
+
+FIRST_BLOCK = 2**22
+"""The trace begins with room for so many entries a column, and is doubled; memory is taken when filled."""
+
+
+def fits(placed: Objective, settings: Settings, callback: object, checkpoint: object, check: bool) -> bool:
+    """Return whether this driver can make the runs: all parts are the library's, and ∇f is given."""
+    plain = is_numpy(placed.x) and placed.x.ndim == 2 and not placed.scheme and not placed.library
+    alone = callback is None and checkpoint is None and not check
+    if not (plain and alone and type(settings.step) is Fixed and _known_switch(settings.switch)):
+        return False
+    step = settings.step.prepare(settings.budget.total, None, len(placed.x))
+    return _known_schedule(step.schedule) and _known_method(settings, len(placed.x))
+
+
+def _known_method(settings: Settings, rows: int) -> bool:
+    method = settings.method
+    if type(method) is not CGD:
+        return type(method) in (GD, BFGS, DFP)
+    lam = method.prepare(settings.budget.total, None, rows).lam
+    return type(method.penalty) in PENALTIES and _known_schedule(lam)
+
+
+def _known_schedule(schedule: Any) -> bool:
+    if type(schedule) in (Signed, Perturbed):
+        return _known_schedule(schedule.lam)
+    return type(schedule) in (Constant, L, Custom, Auto)
+
+
+def _known_switch(switch: Switch) -> bool:
+    if type(switch) is AnyOf:
+        return all(map(_known_switch, switch.parts))
+    return type(switch) in SWITCHES
+
+
+def solve_fixed_steps(placed: Objective, settings: Settings, trace: Any) -> Result:
+    """Return the result of the runs of a batch."""
+    began, functions = time.perf_counter(), placed.functions()
+    calls = BatchCaller(functions, placed.x[0], placed.library)
+    with defer_sigint() as interrupt:
+        runs = FixedSteps(placed, settings, trace, Meter(settings.budget, began=began), interrupt)
+        try:
+            drive(runs.iterate(), _answers(calls, combined=placed.jac is True), lambda: None)
+        except BaseException as error:
+            if not (interrupt.is_set() and isinstance(error, KeyboardInterrupt)):
+                status = Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Status.FAILED
+                attach(error, lambda: runs.cut_off(status))
+                raise
+            return runs.cut_off(Status.INTERRUPTED)
+    return runs.result()
+
+
+def _answers(calls: BatchCaller, combined: bool) -> dict[type, Callable[[Any], Any]]:
+    """Return what answers the questions; with `combined`, f and ∇f come together."""
+    return {
+        Value: lambda ask: calls.both(ask.x) if combined else calls.values(ask.x),
+        Gradient: lambda ask: calls.both(ask.x)[1] if combined else calls.gradients(ask.x),
+        Product: lambda ask: calls.products(ask.x, ask.v),
+        Hessian: lambda ask: calls.hessians(ask.x),
+    }
+
+
+@dataclass
+class _Rows:
+    """The rows that have not ended: the fields of `Run`, with an entry for each row, or a number for all."""
+
+    index: NDArray[np.intp]
+    """Which rows of the batch they are."""
+    here: Point
+    best: Point
+    """Its k is an array, since rows have them at different iterations; f is inf where it has none."""
+    follows: NDArray[np.bool_]
+    nfev: Any = 0
+    njev: Any = 0
+    nhvp: Any = 0
+    nhev: Any = 0
+    first: Any = math.nan
+    size: Any = math.nan
+    gnorm: Any = math.nan
+    steepest_slope: Any = 0.0
+    before: Point | None = None
+    p: Any = None
+    alpha: Any = math.nan
+    lam: Any = math.nan
+    penalised: Any = False
+    guarded: Any = False
+    vanished: Any = False
+    there: Any = None
+    """The next iterate."""
+    arrived: tuple[Any, ...] = (0, 0, 0)
+    """The counts when it was chosen."""
+    noted: int = -1
+    """The last iterate in the trace."""
+    at_hand: Any = None
+    """∇f here, if it came with f."""
+    matrix: Any = None
+    """The quasi-Newton matrices."""
+    hessian: tuple[Any, Any] | None = None
+    """x and H where H was last evaluated."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def cut(self, rows: NDArray[np.intp]) -> _Rows:
+        """Return these rows alone."""
+        if len(rows) == len(self):
+            return self
+        few = copy.copy(self)
+        for name, value in vars(self).items():
+            setattr(few, name, _taken(value, rows))
+        return few
+
+
+def _taken(value: Any, rows: NDArray[np.intp]) -> Any:
+    if isinstance(value, np.ndarray):
+        return cast("NDArray[Any]", value).take(rows, axis=0)
+    if isinstance(value, Point):
+        return Point(*(_taken(part, rows) for part in value))
+    if isinstance(value, tuple):
+        return tuple(_taken(part, rows) for part in cast("tuple[Any, ...]", value))
+    return value
+
+
+class FixedSteps:
+    """The runs of a batch."""
+
+    def __init__(self, placed: Objective, settings: Settings, trace: Any, meter: Meter, interrupt: Event):
+        count, total = len(placed.x), settings.budget.total
+        self._placed, self._settings, self._meter, self._interrupt = placed, settings, meter, interrupt
+        self._method: Method = settings.method.prepare(total, None, count)
+        self._alpha = cast(Schedule, cast(Fixed, settings.step).prepare(total, None, count).schedule)
+        self._problem, self._combined = placed.problem(settings), placed.jac is True
+        self._space: Space = self._problem.space
+        self._curvature = self._method.curvature if isinstance(self._method, CGD) else ""
+        x, self._count = placed.x, count
+        self._rows = _Rows(
+            np.arange(count), Point(x), Point(x, np.full(count, math.inf), k=cast(Any, np.zeros(count, int))),
+            np.full(count, not self._method.steepest),
+        )  # fmt: skip
+        self._ends = _Ends(x)
+        self._trace = _Columns(x, trace == "x", total) if trace else None
+
+    def iterate(self) -> Asking[None]:
+        """Run every row to its end."""
+        yield from self._begin()
+        while len(self._rows):
+            self._begin_iteration()
+            if len(self._rows):
+                yield from self._advance()
+
+    # --- an iteration ----------------------------------------------------------------------------------
+
+    def _begin(self) -> Asking[None]:
+        self._charge(1, int(self._combined))
+        if len(self._rows):
+            self._rows.first = f = yield from self._values(self._rows.here.x)
+            yield from self._arrive(Point(self._rows.here.x, f))
+
+    def _begin_iteration(self) -> None:
+        """Note the iterate; end rows where a limit is reached."""
+        rows, meter = self._rows, self._meter
+        self._note_iterate(rows)
+        if self._interrupt.is_set():
+            self._end_all(Status.INTERRUPTED)
+        elif meter.timed and meter.seconds >= meter.deadline:
+            self._end_all(Status.MAX_SECONDS)
+        elif rows.here.k >= meter.iters:
+            self._end_all(Status.MAX_ITERATIONS)
+
+    def _advance(self) -> Asking[None]:
+        """Take one step from here."""
+        yield from self._direction()
+        rows = self._rows
+        if not len(rows):
+            return
+        rows.alpha = self._step_sizes(rows)
+        x = row_times(rows.alpha, rows.p)
+        x += rows.here.x
+        rows.there = self._space.project(x)
+        self._end_where(_not_finite(rows.there), Status.DIVERGED)
+        rows = self._rows
+        rows.arrived = rows.nfev, rows.njev, rows.nhvp
+        self._charge(1, int(self._combined))
+        rows = self._rows
+        if len(rows):
+            f = yield from self._values(rows.there)
+            yield from self._arrive(Point(rows.there, f, None, rows.here.k + 1))
+
+    def _step_sizes(self, rows: _Rows) -> Any:
+        """Return α."""
+        alpha = self._now(self._alpha)
+        if np.all(alpha > 0):
+            return alpha
+        row = int(np.argmin(np.broadcast_to(alpha > 0, len(rows))))
+        here = Point(rows.here.x[row], k=rows.here.k)
+        alone = self._placed.run(self._settings, int(rows.index[row]))  # it says what is wrong
+        return alone.step.along(alone.problem, here, rows.p[row], 0.0)
+
+    def _arrive(self, here: Point) -> Asking[None]:
+        """Move to points where f is known; end rows that have arrived; evaluate ∇f at the others."""
+        rows = self._rows
+        if here.k:
+            rows.before = rows.here
+        rows.here = here
+        if here.k:
+            self._note_step(rows)
+        self._note_best(rows)
+        statuses = self._by_value(rows)
+        if here.k and self._method.penalised:
+            off: Any = self._settings.switch.off(
+                here.k - 1, rows.guarded, cast(Point, rows.before).f, here.f, rows.first
+            )
+            rows.follows = rows.follows & np.logical_not(off)
+        if statuses is not None:
+            self._end(statuses)
+        self._charge(0, 0 if self._combined else 1)
+        if len(self._rows):
+            yield from self._judge()
+
+    def _note_best(self, rows: _Rows) -> None:
+        here, best = rows.here, rows.best
+        lower = here.f < best.f
+        if not here.f.min() > -math.inf:
+            lower &= here.f > -math.inf
+        if lower.all():
+            rows.best = here._replace(k=np.full(len(rows), here.k))
+        elif lower.any():
+            f, k = _where(lower, here.f, best.f), _where(lower, here.k, best.k)
+            rows.best = Point(_chosen(lower, here.x, best.x), f, k=k)
+
+    def _judge(self) -> Asking[None]:
+        """Evaluate ∇f, and end rows by its norm."""
+        here = self._rows.here
+        g = self._rows.at_hand if self._combined else (yield Gradient(here.x))
+        rows, tolerances = self._rows, self._settings.tolerances
+        rows.here = here._replace(g=g)
+        rows.size = row_norms(g)
+        rows.gnorm = row_norms(self._space.measure(here.x, g)) if self._space.bounded else rows.size
+        if tolerances.rel:
+            steepest = rows.steepest_slope
+            rows.steepest_slope = _where(rows.gnorm > steepest, rows.gnorm, steepest)
+        elif rows.size.max() < math.inf and rows.gnorm.min() > tolerances.g:
+            return
+        statuses = np.full(len(rows), GOES_ON)
+        statuses[rows.gnorm <= tolerances.rel * rows.steepest_slope] = Status.RELATIVE
+        statuses[rows.gnorm <= tolerances.g] = Status.CONVERGED
+        statuses[~(rows.size < math.inf)] = Status.NONFINITE_GRADIENT
+        self._end(statuses)
+
+    def _by_value(self, rows: _Rows) -> NDArray[np.int64] | None:
+        """Return the statuses that follow from f, and from the steps that led there: `endings.by_value`."""
+        tolerances, here, before = self._settings.tolerances, rows.here, rows.before
+        f: Any = here.f
+        moves = before is not None and bool(tolerances.f or tolerances.x)
+        if not moves and f.min() >= tolerances.bottom and f.max() < math.inf:
+            return None
+        statuses = np.full(len(rows), GOES_ON)
+        if moves:
+            assert before is not None
+            if tolerances.x:
+                least = tolerances.x * np.maximum(row_norms(here.x), 1.0)
+                statuses[row_norms(here.x - before.x) <= least] = Status.XTOL
+            if tolerances.f:
+                f_before: Any = before.f
+                least = tolerances.f * np.maximum(np.maximum(abs(f_before), abs(f)), 1.0)
+                statuses[(f_before - f >= 0) & (f_before - f <= least)] = Status.FTOL
+        statuses[~(f < math.inf)] = Status.NONFINITE_VALUE
+        statuses[f < tolerances.bottom] = Status.UNBOUNDED
+        return statuses
+
+    # --- directions ------------------------------------------------------------------------------------
+
+    def _direction(self) -> Asking[None]:
+        """Set the direction: the method's where it descends f, else −∇f."""
+        rows, space = self._rows, self._space
+        rows.lam, rows.guarded, rows.penalised, rows.vanished = 0.0, False, False, False
+        if rows.follows.any():
+            self._learn(rows)
+            self._charge_product()
+            rows = self._rows
+        x, g = rows.here.x, rows.here.g
+        free = space.free(x, g, g)
+        if not rows.follows.any():
+            rows.p = -free
+            return
+        size: Any = row_norms(free) if space.bounded else rows.size
+        which = _all_or(rows.follows)
+        p, lam = yield from self._propose(rows, which, free[which])
+        p = space.inward(x[which], g[which], p)
+        self._guard(rows, which, free, size[which], p, lam)
+
+    def _guard(self, rows: _Rows, which: Any, free: Any, size: Any, p: Any, lam: Any) -> None:
+        """Take the directions p of these rows where ∇fᵀp < 0, else −∇f."""
+        mine = free[which]
+        slope, penalised = row_dots(mine, p), self._method.penalised
+        clear = (slope < -VANISHED * size * size) & (slope > -math.inf)
+        guarded: Any = False
+        vanished: Any = False
+        if not clear.all():
+            falls = (slope < 0) & (slope > -math.inf)
+            guarded = ~falls if self._method.guard else np.zeros_like(falls)
+            p, lam = _chosen(guarded, -mine, p), _where(guarded, 0.0, lam)
+            if penalised:
+                vanished = ~clear & ~guarded & (row_norms(p) <= VANISHED * size)
+        used: Any = np.logical_not(guarded) & penalised
+        if isinstance(which, slice):
+            rows.p, rows.lam, rows.guarded, rows.vanished, rows.penalised = p, lam, guarded, vanished, used
+            return
+        rows.p = -free
+        rows.p[which] = p
+        rows.lam, rows.guarded, rows.vanished, rows.penalised = (
+            _spread(value, which, len(rows)) for value in (lam, guarded, vanished, used)
+        )
+
+    def _learn(self, rows: _Rows) -> None:
+        """Update the quasi-Newton matrices of the rows that follow the method."""
+        inverse = not self._curvature
+        rule = self._method.name if inverse else self._curvature
+        if rule not in ("bfgs", "dfp"):
+            return
+        here, before, which = rows.here, rows.before, _all_or(rows.follows)
+        if before is None:
+            rows.matrix = np.tile(identity(here.x), (len(rows), 1, 1))
+            return
+        s, y = here.x[which] - before.x[which], here.g[which] - before.g[which]
+        new = updated_rows(rows.matrix[which], s, y, rule, inverse=inverse)
+        if isinstance(which, slice):
+            rows.matrix = new
+        else:
+            rows.matrix[which] = new
+
+    def _propose(self, rows: _Rows, which: Any, free: Any) -> Asking[tuple[Any, Any]]:
+        """Return p and λ of the rows that follow the method."""
+        if not self._curvature:
+            return -self._solved(rows), 0.0
+        method, space = cast(CGD, self._method), self._space
+        x, g = rows.here.x[which], rows.here.g[which]
+        c, u = yield from self._product(rows, which, x, g, method.penalty.vector(free))
+        u = space.free(x, g, u)
+        lam: Any = method.lam
+        value = self._now(lam, which)
+        if isinstance(lam, ByCurvature):
+            value = lam.at(value, c * row_dots(g, u), c * c * row_dots(u, u), method.penalty.scale)
+        p = row_times(-method.penalty.scale * value * c, u)
+        p -= free
+        return p, value
+
+    def _solved(self, rows: _Rows) -> Any:
+        """Return G·∇f; rows with variables at their bounds one by one."""
+        x, g, G = rows.here.x, rows.here.g, rows.matrix
+        found = row_products(G, g)
+        if self._space.bounded:
+            found = row_products(G, self._space.free(x, g, g))
+            held = cast(Any, self._space).held(x, g).any(axis=-1)
+            for i in np.flatnonzero(held).tolist():
+                found[i] = self._space.solve(G[i].__matmul__, G[i].diagonal, x[i], g[i])
+        return found
+
+    def _product(self, rows: _Rows, which: Any, x: Any, g: Any, v: Any) -> Asking[tuple[Any, Any]]:
+        """Return c and u with H·v = c·u."""
+        source = self._problem.products if self._curvature == "exact" else self._curvature
+        if source in ("bfgs", "dfp"):
+            return 1.0, row_products(rows.matrix[which], v)
+        if source == "hvp":
+            return 1.0, (yield Product(x, v))
+        if source == "hess":
+            matrices = yield from self._hessians(rows)
+            return 1.0, (matrices[which] * v[:, None, :]).sum(axis=-1)
+        points, sign, r = self._difference(which, x, v)
+        u = (yield from self._second_gradients(points, x, g)) - g
+        u = u if sign is None else row_times(sign, u)
+        return (1.0, row_times(1.0 / r, u)) if self._curvature == "exact" else (1.0 / r, u)
+
+    def _difference(self, which: Any, x: Any, v: Any) -> tuple[Any, Any, Any]:
+        """Return where ∇f is evaluated a second time, the sign of the difference (None: +), and r."""
+        given, space = cast(Any, self._method).r, self._space
+        if given is None:
+            size = row_norms(v)
+            size[size == 0] = 1.0
+            r = math.sqrt(self._problem.gradients.gradient_eps) * np.maximum(row_norms(x), 1.0) / size
+        else:
+            r = self._of_rows(given, which)
+        points = row_times(r, v)
+        points += x
+        if not space.bounded:
+            return points, None, r
+        sign = np.where((space.project(points) == points).all(axis=-1), 1.0, -1.0)
+        return space.project(x + row_times(sign * r, v)), sign, r
+
+    def _second_gradients(self, points: Any, x: Any, g: Any) -> Asking[Any]:
+        """Return ∇f at the points of a difference. Where f comes with it, it is at hand if the point is x."""
+        if not self._combined:
+            return (yield Gradient(points))
+        found, new = g.copy(), np.flatnonzero((points != x).any(axis=-1))
+        if len(new):
+            found[new] = yield Gradient(points[new])
+        return found
+
+    def _hessians(self, rows: _Rows) -> Asking[Any]:
+        """Return H of all rows, evaluated where the method asks for it and x is another one than before."""
+        x, new = rows.here.x, np.flatnonzero(self._needs_hessian(rows))
+        none = np.full((*x.shape, x.shape[1]), math.nan, x.dtype)
+        matrices = none if rows.hessian is None else rows.hessian[1]
+        if len(new):
+            matrices[new] = yield Hessian(x[new])
+        rows.hessian = x, matrices
+        return matrices
+
+    @staticmethod
+    def _needs_hessian(rows: _Rows) -> Any:
+        if rows.hessian is None:
+            return rows.follows
+        return rows.follows & (rows.hessian[0] != rows.here.x).any(axis=-1)
+
+    # --- limits ----------------------------------------------------------------------------------------
+
+    def _charge_product(self) -> None:
+        """Count what the products H·v will take; end rows whose limits do not cover it."""
+        rows, source = self._rows, self._problem.products
+        if self._curvature == "exact" and source in ("hvp", "hess"):
+            self._charge(0, 0, rows.follows)
+            rows = self._rows
+            if source == "hvp":
+                rows.nhvp = rows.nhvp + _one_or(rows.follows)
+            else:
+                rows.nhev = rows.nhev + self._needs_hessian(rows)
+        elif self._curvature in ("exact", "difference"):
+            self._charge(int(self._combined), 1, self._asks(rows))
+
+    def _asks(self, rows: _Rows) -> Any:
+        """Return which rows ask for a second gradient that is not at hand."""
+        if not self._combined:
+            return _one_or(rows.follows)
+        x, g, every = rows.here.x, rows.here.g, slice(None)
+        v = cast(CGD, self._method).penalty.vector(self._space.free(x, g, g))
+        points, _, _ = self._difference(every, x, v)
+        return rows.follows & (points != x).any(axis=-1)
+
+    def _charge(self, evals: int, grads: int, where: Any = 1) -> None:
+        """Count evaluations of these rows that are about to begin; end rows whose limits do not cover it."""
+        rows, meter = self._rows, self._meter
+        timed = meter.timed and meter.seconds >= meter.deadline
+        dear = grads and meter.grads < math.inf and rows.njev + grads > meter.grads
+        many = evals and meter.evals < math.inf and rows.nfev + evals > meter.evals
+        if timed or np.any(dear) or np.any(many):
+            statuses = np.full(len(rows), GOES_ON)
+            for over, status in (
+                (many, Status.MAX_EVALUATIONS), (dear, Status.MAX_GRADIENTS), (timed, Status.MAX_SECONDS),
+            ):  # fmt: skip
+                statuses[np.broadcast_to(np.logical_and(over, where), len(rows))] = status
+            where = where if np.ndim(where) == 0 else where[statuses == GOES_ON]
+            self._end(statuses)
+            rows = self._rows
+        if evals:
+            rows.nfev = rows.nfev + where
+        if grads:
+            rows.njev = rows.njev + where
+
+    # --- values of the rows ----------------------------------------------------------------------------
+
+    def _values(self, x: Any) -> Asking[Any]:
+        answer: Any = yield Value(x)
+        if self._combined:
+            answer, self._rows.at_hand = answer
+        return answer
+
+    def _now(self, schedule: Schedule, which: Any = slice(None)) -> Any:
+        """Return the value of a schedule in this iteration: a number, or one for each of these rows."""
+        return self._of_rows(schedule(self._rows.here.k), which)
+
+    def _of_rows(self, value: Any, which: Any) -> Any:
+        """Return what the batch has one of for each row, for these rows; a number as it is."""
+        if np.ndim(value) == 0:
+            return float(value)
+        value = np.asarray(value, np.float64)
+        return (value if len(self._rows) == self._count else value[self._rows.index])[which]
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def _end_all(self, status: Status) -> None:
+        self._end(np.full(len(self._rows), status))
+
+    def _end_where(self, ends: Any, status: Status) -> None:
+        if ends is not None:
+            self._end(np.where(ends, status, GOES_ON))
+
+    def _end(self, statuses: NDArray[np.int64]) -> None:
+        """End the rows that have a status, and cut them out."""
+        rows, gone = self._rows, np.flatnonzero(statuses != GOES_ON)
+        if not len(gone):
+            return
+        few, rest, statuses = rows.cut(gone), np.flatnonzero(statuses == GOES_ON), statuses[gone]
+        statuses[np.isin(statuses, list(HIDDEN)) & few.vanished] = Status.ARTIFICIAL
+        self._note_iterate(few)
+        self._ends.note(few, statuses)
+        self._rows = rows.cut(rest)
+
+    def cut_off(self, status: Status) -> Result:
+        """Return the result of a batch that was cut off: rows that had not ended get this status."""
+        if len(self._rows):
+            self._note_iterate(self._rows)
+            self._ends.note(self._rows, np.full(len(self._rows), status))
+        return self.result()
+
+    def result(self) -> Result:
+        """Return the result of the batch, in the user's variables and array type."""
+        method, ends = self._method, self._ends
+        with np.errstate(all="ignore"):
+            result = Result(
+                x=ends.x, fun=ends.f.astype(ends.x.dtype), jac=ends.g, status=ends.status,
+                success=np.isin(ends.status, [status for status in Status if status.success]),
+                message=self._messages(), nit=ends.nit,
+                nfev=ends.nfev, njev=ends.njev, nhev=ends.nhev, nhvp=ends.nhvp,
+                best=Best(ends.best_x, ends.best_f.astype(ends.x.dtype), ends.best_k),
+                hvp_source=method.source(self._problem), trace=self._trace and self._trace.finish(),
+                method=method.name, seconds=self._meter.seconds,
+            )  # fmt: skip
+        return result_in_x(of_library(result, self._placed.like), self._placed.scale)
+
+    def _messages(self) -> list[str]:
+        """Return the message of each row: that of a run that has ended like it."""
+        kinds = 2 * self._ends.status + (self._ends.best_f < math.inf)
+        messages: dict[int, str] = {}
+        for kind in set(kinds.tolist()):
+            alone = self._placed.run(self._settings, 0)
+            alone.status, alone.best = Status(kind // 2), Point(alone.start, 0.0) if kind % 2 else None
+            messages[kind] = result_of(alone, self._meter, None).message
+        return [messages[kind] for kind in kinds.tolist()]
+
+    # --- the trace -------------------------------------------------------------------------------------
+
+    def _note_iterate(self, rows: _Rows) -> None:
+        if self._trace is not None and rows.here.f is not None and rows.here.k > rows.noted:
+            self._trace.arrived(rows)
+            rows.noted = rows.here.k
+
+    def _note_step(self, rows: _Rows) -> None:
+        if self._trace is not None:
+            self._trace.stepped(rows)
+
+
+def _not_finite(x: Any) -> Any:
+    """Return where a row is not finite; None if all are."""
+    flat = x.reshape(-1)
+    if float(flat.dot(flat)) < math.inf:  # quick, and nearly always enough
+        return None
+    return ~np.isfinite(x).all(axis=-1)
+
+
+def _all_or(mask: Any) -> Any:
+    """Return the rows where it is True, as a slice if that is all of them."""
+    return slice(None) if mask.all() else np.flatnonzero(mask)
+
+
+def _one_or(mask: Any) -> Any:
+    """Return 1 if it is True everywhere: counts that are the same for all rows stay numbers."""
+    return 1 if mask.all() else mask
+
+
+def _where(where: Any, new: Any, old: Any) -> Any:
+    return cast(Any, np).where(where, new, old)
+
+
+def _chosen(where: Any, new: Any, old: Any) -> Any:
+    """Return the new vectors where it is True, and the old ones elsewhere."""
+    found, rest = new.copy(), np.flatnonzero(~where)
+    found[rest] = old[rest]
+    return found
+
+
+def _spread(value: Any, which: Any, count: int) -> Any:
+    """Return the values of some rows among zeros for the others."""
+    found = np.zeros(count, np.asarray(value).dtype)
+    found[which] = value
+    return found
+
+
+class _Ends:
+    """The fields of the result, filled in as rows end."""
+
+    def __init__(self, start: NDArray[Any]):
+        count, dtype = len(start), start.dtype
+        self.x, self.g, self.best_x = (np.full(start.shape, math.nan, dtype) for _ in range(3))
+        self.f, self.best_f = np.full(count, math.nan), np.full(count, math.inf)
+        self.status, self.nit, self.nfev, self.njev, self.nhvp, self.nhev, self.best_k = (
+            np.zeros(count, np.int64) for _ in range(7)
+        )
+
+    def note(self, rows: _Rows, statuses: NDArray[np.int64]) -> None:
+        """Note rows that end."""
+        index, here, best = rows.index, rows.here, rows.best
+        self.status[index], self.nit[index] = statuses, here.k
+        self.nfev[index], self.njev[index] = rows.nfev, rows.njev
+        self.nhvp[index], self.nhev[index] = rows.nhvp, rows.nhev
+        f: Any = math.nan if here.f is None else here.f
+        self.x[index], self.f[index] = here.x, f
+        self.g[index] = math.nan if here.g is None else here.g
+        finite, k = best.f < math.inf, cast(Any, best.k)
+        seen = index[finite]
+        self.best_x[seen], self.best_k[seen] = best.x[finite], k[finite]
+        self.best_f[index] = best.f
+        lost = np.isin(statuses, LOST)
+        self.g[index[lost]] = math.nan
+        back = index[lost & finite]
+        self.x[back], self.f[back] = self.best_x[back], self.best_f[back]
+
+
+class _Columns:
+    """The trace while it grows: columns (K, B), with the entries of a row of the batch until it ends.
+
+    As long as all rows have the same entries, a column is one of numbers, and takes no memory for the rows.
+    """
+
+    def __init__(self, start: NDArray[Any], keep_x: bool, total: int | None):
+        self._count, self._start = len(start), start
+        room = max(16, FIRST_BLOCK // self._count)
+        self._room: int = room if total is None else min(room, total + 1)
+        self._length = 0
+        self._lengths = np.zeros(self._count, np.int64)
+        kinds: Any = ENTRY.fields
+        self._kinds: dict[str, np.dtype[Any]] = {name: kinds[name][0] for name in ENTRY.names or ()}
+        self._shared: dict[str, list[Any]] = {name: [] for name in self._kinds}
+        self._columns: dict[str, NDArray[Any]] = {}
+        if keep_x:
+            self._columns["x"] = np.empty((self._room, *start.shape), start.dtype)
+
+    def arrived(self, rows: _Rows) -> None:
+        """Note an iterate."""
+        here = rows.here
+        if here.k >= self._length:
+            self._add(whole=len(rows) == self._count)
+        gnorm = math.nan if here.g is None else rows.gnorm
+        entries = (here.f, gnorm, *rows.arrived, here.x)
+        self._write(rows, here.k, **dict(zip(ARRIVED, entries, strict=True)))
+        if len(rows) == self._count:
+            self._lengths[:] = here.k + 1
+        else:
+            self._lengths[rows.index] = here.k + 1
+
+    def stepped(self, rows: _Rows) -> None:
+        """Note the step that led here."""
+        self._write(
+            rows, rows.here.k - 1,
+            lam=rows.lam, step=rows.alpha, penalised=rows.penalised, guarded=rows.guarded,
+        )  # fmt: skip
+
+    def _add(self, *, whole: bool) -> None:
+        """Make room for one more iterate."""
+        if self._length == self._room:
+            for name, column in self._columns.items():
+                self._columns[name] = np.concatenate([column, np.empty_like(column)])
+            self._room *= 2
+        for name, column in self._columns.items():
+            if not (whole and name in ARRIVED):  # they are written next
+                column[self._length] = self._empty(name)
+        for name, shared in self._shared.items():
+            shared.append(self._empty(name))
+        self._length += 1
+
+    def _empty(self, name: str) -> Any:
+        """Return the entry of a row that has ended, and that of a step not taken."""
+        return math.nan if name == "x" or self._kinds[name].kind == "f" else 0
+
+    def _write(self, rows: _Rows, k: int, **entries: Any) -> None:
+        """Write the entries of these rows."""
+        whole = len(rows) == self._count
+        for name, value in entries.items():
+            if name == "x" and name not in self._columns:
+                continue
+            if name in self._shared:
+                if whole and np.ndim(value) == 0:
+                    self._shared[name][k] = value
+                    continue
+                self._part(name)
+            if whole:
+                self._columns[name][k] = value
+            else:
+                self._columns[name][k, rows.index] = value
+
+    def _part(self, name: str) -> None:
+        """Give the rows entries of their own."""
+        shared = np.array(self._shared.pop(name), self._kinds[name])
+        self._columns[name] = column = np.empty((self._room, self._count), self._kinds[name])
+        column[: self._length] = shared[:, None]
+
+    def finish(self) -> Trace:
+        """Return the trace."""
+        columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
+        for name, entries in self._shared.items():
+            shared = np.array(entries, self._kinds[name])
+            columns[name] = np.broadcast_to(shared[:, None], (self._length, self._count))
+        return Trace(k=np.arange(self._length), length=self._lengths, **columns)
