@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..arrays import identity, is_numpy
 from ..methods import BFGS, CGD, DFP, GD, Method
-from ..methods.matrix import row_dots, row_norms, row_products, row_times, updated_rows
+from ..methods.matrix import LARGE, row_dots, row_norms, row_products, row_times, updated_rows
 from ..objective import Objective, Settings
 from ..outcome import LOST, of_library, result_of
 from ..penalties import L1, L2, Huber, PNorm, SquaredL2
@@ -60,11 +60,14 @@ def fits(placed: Objective, settings: Settings, callback: object, checkpoint: ob
     if not (plain and alone and type(settings.step) is Fixed and _known_switch(settings.switch)):
         return False
     step = settings.step.prepare(settings.budget.total, None, len(placed.x))
-    return _known_schedule(step.schedule) and _known_method(settings, len(placed.x))
+    return _known_schedule(step.schedule) and _known_method(settings, *placed.x.shape)
 
 
-def _known_method(settings: Settings, rows: int) -> bool:
+def _known_method(settings: Settings, rows: int, n: int) -> bool:
     method = settings.method
+    matrix = type(method) in (BFGS, DFP) or getattr(method, "curvature", "") in ("bfgs", "dfp")
+    if matrix and n >= LARGE:  # these are updated in place, each by itself
+        return False
     if type(method) is not CGD:
         return type(method) in (GD, BFGS, DFP)
     lam = method.prepare(settings.budget.total, None, rows).lam

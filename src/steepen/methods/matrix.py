@@ -17,12 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import is_numpy
 from ..arrays import norm as scaled_norm
 from ..questions import Vector
 from ..vectors import HUGE, TINY, dot, norm
 
 CURVATURE = 1e-10
 """A pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite."""
+
+LARGE = 64
+"""From this length on a matrix is updated in place."""
 
 LEAST, MOST = 1e-290, 1e290
 """It is skipped, too, if yᵀs or the matrix's curvature along it lies outside: it would overflow."""
@@ -38,7 +42,30 @@ def updated(matrix: Vector, s: Vector, y: Vector, rule: str, *, inverse: bool) -
     bw = dot(b, w)
     if not LEAST < bw < MOST:
         return matrix
+    if len(a) >= LARGE and is_numpy(matrix):
+        return _updated_in_place(matrix, a, w, rho, bw, (rule == "bfgs") == inverse)
     return _updated(matrix, a, w, rho, bw, (rule == "bfgs") == inverse, _times)
+
+
+def _updated_in_place(
+    matrix: NDArray[Any], a: NDArray[Any], w: NDArray[Any], rho: float, bw: float, product: bool
+) -> NDArray[Any]:
+    """Update a large matrix where it is, by BLAS."""
+    import scipy.linalg.blas as blas  # here, so that `import steepen` stays light
+
+    ger: Any = blas.sger if matrix.dtype == np.float32 else blas.dger  # pyright: ignore
+
+    def add(number: float, left: NDArray[Any], right: NDArray[Any]) -> None:
+        ger(number, right, left, a=matrix.T, overwrite_a=1)  # BLAS reads rows as columns
+
+    if product:
+        v = ((1 + bw / rho) / 2) * a - w
+        add(1 / rho, a, v)
+        add(1 / rho, v, a)
+    else:
+        add(1 / rho, a, a)
+        add(-1 / bw, w, w)
+    return matrix
 
 
 def updated_rows(
