@@ -73,7 +73,7 @@ def prepare(folder: Path, every: int) -> None:
         items = [item for item in database.work_items if KINDS.fullmatch(item.mutations[0].operator_name)]
         database.clear()
         database.add_work_items(items[::every])
-        print(f"{len(items[::every])} of {len(items)} faults")  # noqa: T201
+        print(f"{len(items[::every])} of {len(items)} faults")
 
 
 def cosmic_ray(*command: str, folder: Path) -> None:
@@ -103,7 +103,7 @@ def survivors(folder: Path) -> list[str]:
             lines.append(
                 "\n".join([f"{fault.module_path}:{fault.start_pos[0]} {fault.operator_name}", *changed])
             )
-        print(f"{len(outcomes) - len(alive)} of {len(outcomes)} faults were seen")  # noqa: T201
+        print(f"{len(outcomes) - len(alive)} of {len(outcomes)} faults were seen")
     return lines
 
 
@@ -119,7 +119,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         prepare(folder, given.every)
     cosmic_ray("exec", "mutants.toml", "mutants.sqlite", folder=folder)
-    print("\n\n".join(survivors(folder)))  # noqa: T201
+    print("\n\n".join(survivors(folder)))
 
 
 if __name__ == "__main__":

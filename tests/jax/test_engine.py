@@ -100,14 +100,6 @@ def test_both_engines_make_the_same_search(method, bounds):
         assert found.fun == pytest.approx(-0.25)
 
 
-@pytest.mark.slow
-def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
-    step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=False)
-    found, one = agree(START, problem="mixed", method="bfgs", step=step, gtol=0.0, budget=limits(iters=60))
-    assert found.nfev <= found.nit + 1
-    assert {found.status, one.status} <= FLOOR | {st.Status.MAX_ITERATIONS}
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -203,10 +195,10 @@ def test_devices_share_a_batch_and_change_no_bit_of_it():
 @pytest.mark.slow
 def test_sweeps_are_compiled_too():
     starts = np.random.default_rng(0).uniform(-1, 1, size=(3, 2))
-    given = {"method": "gd", "step": [0.1, 0.3], "budget": st.Budget(grads=9), "at": [0, 1, 20]}
+    given = {"method": "gd", "step": [0.1, 0.3], "budget": st.Budget(grads=9), "at": [0, 1, 9]}
     table = st.sweep(lambda x: (x**2).sum(), starts, engine="jax", **given)
     sizes = np.tile((starts**2).sum(axis=1), 2)
-    for column, gradients in (("f0", 0), ("f_0", 0), ("f_1", 1), ("f", table.nit), ("f_20", table.nit)):
+    for column, gradients in (("f0", 0), ("f_0", 0), ("f_1", 1), ("f", table.nit), ("f_9", table.nit)):
         np.testing.assert_allclose(table[column], sizes * (1 - 2 * table.step) ** (2 * gradients), rtol=1e-5)
 
 

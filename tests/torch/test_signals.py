@@ -53,8 +53,8 @@ def interrupted(name, size, times):
     opt = MAKE[name](SGD(model.parameters(), lr=0.0, momentum=0.9), model)  # so that x stays what it is
     at_x = weights(model)
     if name == "GapSAM":
-        opt.record_validation_loss(9.0)
         opt.k = 5_000
+        opt.record_validation_loss(9.0)
 
     def step():
         return opt.step_on(lambda x, y: (model(x) - y).square().mean(), x, y)
