@@ -35,7 +35,8 @@ class Recorder:
         self._rows: list[tuple[Any, ...]] = []
         self._arrived: tuple[Any, ...] = (0, 0, 0)
         self._step: tuple[Any, ...] = NO_STEP
-        self.points: list[Vector] = []
+        self._x_blocks: list[NDArray[Any]] = []
+        self._points: list[Vector] = []
         self.length = 0
 
     def moved(self, run: Run, counts: Counts) -> None:
@@ -57,12 +58,15 @@ class Recorder:
         self._rows.append((here.f, gnorm, *self._arrived, *NO_STEP))
         self.length += 1
         if self._keep_x:
-            self.points.append(here.x)
+            self._points.append(here.x)
 
     def _pack(self) -> None:
         """Pack all rows but the last, which has no step yet."""
         self._blocks.append(np.array(self._rows[:-1], ENTRY))
         del self._rows[:-1]
+        if self._keep_x:
+            self._x_blocks.append(np.array([to_numpy(x) for x in self._points[:-1]]))
+            del self._points[:-1]
 
     def table(self) -> NDArray[Any]:
         """Return the rows as one structured array."""
@@ -72,18 +76,24 @@ class Recorder:
         """Return the rows from one on, and their points."""
         packed = self.length - len(self._rows)
         if first >= packed:
-            return np.array(self._rows[first - packed :], ENTRY), self.points[first:]
-        return self.table()[first:], self.points[first:]
+            return np.array(self._rows[first - packed :], ENTRY), self._points[first - packed :]
+        return self.table()[first:], list(self._x()[first:]) if self._keep_x else []
+
+    def _x(self) -> NDArray[Any]:
+        """Return the iterates."""
+        latest = np.array([to_numpy(x) for x in self._points])
+        return np.concatenate([*self._x_blocks, latest]) if self._x_blocks else latest
 
     def load(self, table: NDArray[Any], points: list[Vector]) -> None:
         """Go on from the rows of a checkpoint."""
         self._blocks, last = [table[:-1]], table[-1:].tolist()
         self._rows = [tuple(row) for row in last]
-        self.points, self.length = points, len(table)
+        self._x_blocks = [np.array([to_numpy(x) for x in points[:-1]])] if len(points) > 1 else []
+        self._points, self.length = points[-1:], len(table)
 
     def finish(self) -> Trace:
         """Return the trace."""
         table = self.table()
         columns = {name: np.ascontiguousarray(table[name]) for name in ENTRY.names or ()}
-        x = np.array([to_numpy(x) for x in self.points]) if self._keep_x else None
+        x = self._x() if self._keep_x else None
         return Trace(k=np.arange(len(table)), x=x, **columns)
