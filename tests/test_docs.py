@@ -95,6 +95,16 @@ def test_the_commands_and_the_extras_of_the_readme_are_there_and_so_is_the_paper
     assert f"lowers f by {branin.cgd_fd:.0f} %, that of gradient descent by {branin.gd:.0f} %" in text
 
 
+def test_the_page_on_functions_that_run_elsewhere_does_what_it_says(capsys):
+    names = {}
+    for block in blocks("docs/elsewhere.md", "{code-cell} python"):
+        exec(compile(block, "docs/elsewhere.md", "exec"), names)
+    assert "to the bit: True" in capsys.readouterr().out
+    loaded = names["st"].Run.load(names["folder"] / "run").result()
+    assert (loaded.x == names["same"].x).all()
+    assert names["fits"].success.all()
+
+
 def test_every_status_has_its_section_and_the_groups_are_those_of_success():
     text = (ROOT / "docs" / "status.md").read_text("utf-8")
     sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
 from ._call.minimize import minimize
+from ._call.told import Run
 from ._tools.absent import explain_absent_paper
 from ._tools.version import version
 from .budget import Budget
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BFGS", "CGD", "DFP", "GD", "Best", "Budget", "CGDAuto", "CheckpointError", "L", "Method", "Newton",
-    "Proposal", "Result", "State", "Status", "Table1Row", "Trace", "functions", "load_results", "minimize",
-    "penalties", "schedules", "steps", "sweep", "switches", "table1", "theory",
+    "Proposal", "Result", "Run", "State", "Status", "Table1Row", "Trace", "functions", "load_results",
+    "minimize", "penalties", "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
 
 explain_absent_paper(Path(__file__).parent)

@@ -33,23 +33,29 @@ class Functions(NamedTuple):
     """f as it was given, which a worker process can be sent."""
 
 
-def with_args(function: Function, args: tuple[Any, ...], *vectors: Vector) -> Any:
-    """Call a function with its further arguments."""
-    return function(*vectors, *args)
+def with_args(
+    function: Function, args: tuple[Any, ...], *vectors: Vector, rows: tuple[Any, ...] = ()
+) -> Any:  # fmt: skip
+    """Call a function with its further arguments, and with the data of the rows that it is asked about."""
+    return function(*vectors, *args, *rows)
 
 
-def bound(function: Function, args: tuple[Any, ...]) -> Function:
-    """Return a function with its further arguments; unlike a lambda, worker processes can be sent it."""
-    return partial(with_args, function, args) if args else function
+def bound(function: Function, args: tuple[Any, ...], of_rows: bool = False) -> Function:
+    """Return a function with its further arguments; unlike a lambda, worker processes can be sent it.
+
+    It takes the data of rows as `rows` if there are such data.
+    """
+    return partial(with_args, function, args) if args or of_rows else function
 
 
-def read_value(f: Any) -> float:
+def read_value(f: Any, name: str = "fun") -> float:
     """Return a value of f as a float; raise if it is none."""
     if isinstance(f, float):
         return float(f)
-    array = _array(f, "fun")
+    array = _array(f, name)
     if array.size != 1 or array.dtype.kind not in "fiu":
-        raise TypeError(f"fun: expected a real scalar, got {describe(array)}; its type is {type(f).__name__}")
+        kind = type(f).__name__
+        raise TypeError(f"{name}: expected a real scalar, got {describe(array)}; its type is {kind}")
     return float(array.reshape(()))
 
 

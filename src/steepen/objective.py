@@ -58,6 +58,8 @@ class Objective:
     hess: Any = None
     differences: DifferenceOptions = field(default_factory=DifferenceOptions)
     workers: Map | None = None
+    rows: tuple[Any, ...] = ()
+    """Arrays with data for each row of a batch."""
     scale: NDArray[np.float64] | None = None
     """The scales of the variables, if the problem is stated in x/scale."""
     like: Any = None
@@ -95,9 +97,10 @@ class Objective:
 
     def functions(self) -> Functions:
         """Return the functions as a driver calls them."""
-        fun = bound(self.fun, self.args)
+        fun = bound(self.fun, self.args, bool(self.rows))
         jac, hvp, hess = (
-            bound(one, self.args) if callable(one) else None for one in (self.jac, self.hvp, self.hess)
+            bound(one, self.args, bool(self.rows)) if callable(one) else None
+            for one in (self.jac, self.hvp, self.hess)
         )
         given = Functions(fun, jac, hvp, hess, both=fun if self.jac is True else None)
         if self.library:

@@ -39,6 +39,8 @@ class Status(enum.IntEnum):
         "the gradient of f does not. Change lam, or end the penalty (switch=).",
     )
     INACCURATE_GRADIENT = 23, "Finite differences are too inaccurate to tell whether ‖∇f‖ is within gtol."
+    WAITING = 24, "The run waits for answers; this is the run so far."
+    WORKERS = 25, "A worker died, or the executor was shut down; this is the run so far."
     LINE_SEARCH_FAILED = (
         30,
         "The line search found no lower point along the direction. "

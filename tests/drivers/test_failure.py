@@ -15,6 +15,7 @@ from ..calls import At, raising
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..rounding import seen
+from .test_workers import Breaking
 
 Q = np.array([1.0, 4.0])
 BAD = (math.nan, math.inf, -math.inf)
@@ -441,6 +442,8 @@ def test_every_status_is_reached_and_has_a_sentence():
         run(jac=lambda x: x * math.nan),
         run(lambda x: 0.0, jac=lambda x: 1e300 * x, step=1e10),
         caught.value.partial_result,
+        st.Run([1.0, 2.0]).result(),
+        st.minimize(lambda x: x @ x, [1.0, 2.0], workers=Breaking(0)),
     ]
     assert {r.status for r in runs} == set(Status) - {Status.INFEASIBLE}  # of traced bounds: tests/jax
     for r in runs:

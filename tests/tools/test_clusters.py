@@ -6,9 +6,13 @@ import time
 from pathlib import Path
 
 import joblib
+import numpy as np
 import pytest
 
+import steepen as st
 from steepen._tools.jobs import JobFile, run
+
+from ..calls import same
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, event loops, lost workers
 
@@ -42,3 +46,23 @@ def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_pat
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 30
     assert len({one.value["process"] for one in done}) >= 2
     assert os.getpid() not in {one.value["process"] for one in done}
+
+
+def test_a_run_whose_values_dask_evaluates_is_the_serial_one(cluster):
+    x0, scale = np.linspace(-1.0, 1.0, 6), 3.0
+    fun = lambda x: float((scale * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())  # noqa: E731
+    executor = cluster.get_executor(pure=False)
+    same(st.minimize(fun, x0, workers=executor), st.minimize(fun, x0))
+
+
+def test_where_dasks_workers_die_the_run_ends_with_a_status(cluster):
+    home = os.getpid()
+
+    def fun(x):
+        if os.getpid() != home and abs(x[0]) > 1e-3:
+            os._exit(1)
+        return float(((x - 1) ** 2).sum())
+
+    res = st.minimize(fun, np.zeros(3), jac="3-point", workers=cluster.get_executor(pure=False))
+    assert res.status is st.Status.WORKERS
+    assert res.fun == fun(res.x)

@@ -43,7 +43,32 @@ def objective_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], worker
         x = x.astype(np.float64, copy=False)  # differences need its digits
     bounds = given["bounds"]
     bounds = list(cast("Iterator[Any]", bounds)) if isinstance(bounds, Iterator) else bounds  # read twice
-    return Objective(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences, workers)
+    rows = _rows(given.get("rows"), tuple(x.shape), jac)
+    return Objective(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences, workers, rows)
+
+
+def _rows(rows: Any, shape: tuple[int, ...], jac: Any) -> tuple[Any, ...]:
+    """Return the data of the rows, a tuple of arrays; a single one need not be in a tuple, as with args."""
+    if rows is None:
+        return ()
+    if len(shape) == 1:
+        raise ValueError(
+            f"rows: expected a batch x0 of shape (B, n), since it has data of each start; got shape {shape}; "
+            "pass the data of a single run as args"
+        )
+    if jac in AUTODIFF:
+        raise ValueError(f"rows: not supported where jac={jac!r} differentiates fun; pass the gradient")
+    data: list[Any] = []
+    for place, given in enumerate(tuple_of(rows)):
+        kept = _is_tensor(given) or hasattr(given, "__array_namespace__")
+        array = given if kept else np.asarray(given)
+        if tuple(array.shape[:1]) != shape[:1]:
+            raise ValueError(
+                f"rows: expected arrays with {shape[0]} rows, one for each start; "
+                f"got shape {tuple(array.shape)} in place {place}"
+            )
+        data.append(array)
+    return tuple(data)
 
 
 def _own(fun: Any, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, ParamSpec, SupportsFloat, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, SupportsFloat, TypedDict, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -17,6 +17,9 @@ from ..penalties import Penalty
 from ..schedules import ScheduleLike
 from ..steps import Step
 from ..switches import Switch
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,8 +71,10 @@ class Keywords(RunSettings, Shared, total=False):
     callback: Callable[[State], object] | None
     trace: bool | int | Literal["x"]
     checkpoint: str | os.PathLike[str] | None
+    log: str | os.PathLike[str] | Callable[[dict[str, Any]], object] | None
     check_gradient: bool
-    workers: int | Map | None
+    workers: int | Executor | Map | None
+    rows: Any
     options: Mapping[str, Any] | None
 
 

@@ -89,15 +89,19 @@ def minimize(
     checkpoint : path, optional
         Save the run to this file, and resume from it if it exists. Settings and start must be the same;
         whether fun is the same function is not checked.
+    log : path or callable, optional
+        Append every evaluation to this file as a line of JSON (x, f, g, row, seconds), or call this with it
+        as a dict. A run that finds lines in the file takes from them what it would evaluate again.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
-    workers : int or map-like callable, optional
-        Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or with
-        a callable such as `ThreadPoolExecutor().map`. Where processes cannot be forked, or other threads are
-        running, fun must be defined at the top level of a module.
-    engine : {"eager", "jax"}
-        "jax" compiles the run, or all runs of a batch, into one program, for a function that JAX can trace;
-        it does not support callback, checkpoint, check_gradient, or a limit in seconds.
+    workers : int, executor or map-like callable, optional
+        Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or on
+        an executor: of `concurrent.futures`, loky's, Dask's `client.get_executor()`, `MPIPoolExecutor()`. If
+        a worker dies, the run ends with the status WORKERS. Where processes cannot be forked, or other
+        threads are running, fun must be defined at the top level of a module.
+    rows : array or tuple of arrays, optional
+        Data of the rows of a batch, such as the measurements that each row fits: arrays whose first axis is
+        that of x0. fun, jac, hvp and hess are given those of the rows that they are asked about, after args.
     options : dict, optional
         Settings by SciPy's names, or any keyword above: see `steepen.integrations.scipy.Method`.
 
@@ -128,7 +132,7 @@ def minimize(
             settings = settings_of(tuple(x.shape), objective.x.dtype, method, **run_settings(given))
             result = solve(
                 objective, settings, trace=given["trace"], callback=given["callback"],
-                checkpoint=given["checkpoint"], check_gradient=given["check_gradient"],
+                checkpoint=given["checkpoint"], check_gradient=given["check_gradient"], log=given["log"],
             )  # fmt: skip
     if options is not None and options.get("disp"):
         print(result)  # noqa: T201  since it was asked for

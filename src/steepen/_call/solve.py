@@ -15,6 +15,7 @@ from ..drivers.checkpoint import Checkpoint, saving
 from ..drivers.fixed_steps import fits, solve_fixed_steps
 from ..drivers.interrupt import defer_sigint
 from ..drivers.lockstep import solve_batch
+from ..drivers.log import Log, journal_of
 from ..drivers.recorder import Recorder
 from ..drivers.single import attach, drive, failing
 from ..drivers.watch import State, Watch, state_of
@@ -38,6 +39,7 @@ def solve(
     callback: Callback | None,
     checkpoint: str | os.PathLike[str] | None,
     check_gradient: bool,
+    log: Any = None,
 ) -> Result:
     """Return the result of the run, or of the runs of a batch."""
     if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
@@ -46,12 +48,16 @@ def solve(
         raise TypeError(f"callback: expected a callable, got {callback!r}")
     placed = objective.placed()
     saver = None if checkpoint is None else Checkpoint(checkpoint, _named(placed, settings, trace))
+    logged = None
     try:
-        if fits(placed, settings, callback, saver, check_gradient):
+        logged = None if log is None else Log(log, placed)
+        if logged is None and fits(placed, settings, callback, saver, check_gradient):
             return solve_fixed_steps(placed, settings, trace)
         solver = solve_batch if placed.x.ndim == 2 else _solve_one
-        return solver(placed, settings, trace, callback, saver, check_gradient)
+        return solver(placed, settings, trace, callback, saver, check_gradient, logged)
     finally:
+        if logged is not None:
+            logged.close()
         if saver is not None:
             saver.close()
 
@@ -63,6 +69,7 @@ def _solve_one(
     callback: Callback | None,
     saver: Checkpoint | None,
     check: bool,
+    log: Log | None = None,
 ) -> Result:
     run, meter = placed.run(settings), Meter(settings.budget)
     caller = Caller(placed.functions(), placed.x, meter, placed.workers, combined=placed.jac is True)
@@ -76,8 +83,8 @@ def _solve_one(
         told = None if callback is None else _told(callback, placed, meter)
         watch = Watch(meter, interrupt, recorder, told)
         answers, run.watched = caller.answers | watch.answers, recorder is not None
-        if saver is not None:
-            journal = saver.journal(0)
+        journal = journal_of(saver, log, None, caller.functions.both is not None)
+        if journal is not None:
             journal.resume(run, meter, recorder)
             watch.told = run.here.k
             answers = saving(answers, journal, run, caller, recorder)
@@ -101,6 +108,8 @@ def _named(placed: Objective, settings: Settings, trace: Any) -> dict[str, Any]:
         "x0": to_numpy(placed.x), "method": settings.method, "step": settings.step, "switch": settings.switch,
         "trace": trace, "bounds": placed.space.limits, "x_scale": placed.scale,
     }  # fmt: skip
+    if placed.rows:
+        named["rows"] = placed.rows
     return named
 
 

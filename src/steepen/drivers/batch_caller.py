@@ -3,48 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callables import BATCH, Functions, pair, read_values, read_vector
+from ..callables import BATCH, Functions, pair, read_imaginary, read_values, read_vector
 from ..questions import Vector
+
+Rows: TypeAlias = Sequence[int]
+"""Which rows of the batch the points belong to."""
 
 
 class BatchCaller:
-    """Calls functions with copies of batches of points (B, n); the answers are copies, too."""
+    """Calls functions with copies of batches of points (B, n); the answers are copies, too.
 
-    def __init__(self, functions: Functions, like: Vector, library: str):
-        self._functions, self._like, self._library = functions, like, library
+    Where rows have data of their own, a function is given those of the rows that the points belong to.
+    """
+
+    def __init__(self, functions: Functions, like: Vector, library: str, data: tuple[Any, ...] = ()):
+        self._functions, self._like, self._library, self._data = functions, like, library, data
         self._taken: set[str] = set()
         """The functions that have taken a batch."""
 
-    def values(self, points: NDArray[Any]) -> NDArray[np.float64]:
+    def values(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[np.float64]:
         """Return f at each point."""
-        return _joined(self._answers("fun", self._functions.value, self._values, points))
+        return _joined(self._answers("fun", self._functions.value, self._values, rows, points))
 
-    def both(self, points: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    def imaginary(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[np.float64]:
+        """Return the imaginary part of f at each complex point."""
+        found = self._functions.value(points, **self._of(rows))
+        return np.array([read_imaginary(f) for f in np.asarray(found)])
+
+    def both(self, points: NDArray[Any], *, rows: Rows = ()) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return f and ∇f at each point, of a function that gives both."""
 
         def read(answer: Any, count: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
             f, g = pair(answer)
             return self._values(f, count), read_vector(g, self._like, "fun's gradient", (), count)
 
-        values, gradients = zip(*self._answers("fun", self._functions.both, read, points), strict=True)
+        values, gradients = zip(*self._answers("fun", self._functions.both, read, rows, points), strict=True)
         return _joined(values), _joined(gradients)
 
-    def gradients(self, points: NDArray[Any]) -> NDArray[Any]:
+    def gradients(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return ∇f at each point."""
-        return self._vectors("jac", self._functions.grad, points)
+        return self._vectors("jac", self._functions.grad, rows, points)
 
-    def products(self, points: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:
+    def products(self, points: NDArray[Any], vectors: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return H·v at each point."""
-        return self._vectors("hvp", self._functions.hvp, points, vectors)
+        return self._vectors("hvp", self._functions.hvp, rows, points, vectors)
 
-    def hessians(self, points: NDArray[Any]) -> NDArray[Any]:
+    def hessians(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return H at each point."""
-        return self._vectors("hess", self._functions.hess, points, tail=(len(self._like),))
+        return self._vectors("hess", self._functions.hess, rows, points, tail=(len(self._like),))
+
+    def _of(self, rows: Rows) -> dict[str, Any]:
+        """Return the data of these rows, as a function takes them."""
+        places = list(rows)
+        return {"rows": tuple(data[places] for data in self._data)} if self._data else {}
 
     def _values(self, f: Any, count: int) -> NDArray[np.float64]:
         if type(f) is np.ndarray and f.shape == (count,) and f.dtype == np.float64:
@@ -52,15 +68,15 @@ class BatchCaller:
         return np.array(read_values(f, count, bool(self._library)))
 
     def _vectors(
-        self, name: str, function: Any, *batches: NDArray[Any], tail: tuple[int, ...] = ()
+        self, name: str, function: Any, rows: Rows, *batches: NDArray[Any], tail: tuple[int, ...] = ()
     ) -> NDArray[Any]:
         def read(answer: Any, count: int) -> NDArray[Any]:
             return read_vector(answer, self._like, name, tail, count)
 
-        return _joined(self._answers(name, function, read, *batches))
+        return _joined(self._answers(name, function, read, rows, *batches))
 
     def _answers(
-        self, name: str, function: Any, read: Callable[[Any, int], Any], *batches: NDArray[Any]
+        self, name: str, function: Any, read: Callable[[Any, int], Any], rows: Rows, *batches: NDArray[Any]
     ) -> list[Any]:
         """Return what is read of the answers; `read` copies them, since the next may be in the same array.
 
@@ -79,10 +95,11 @@ class BatchCaller:
             batch = [points[part].copy() for points in batches]
             if self._library == "jax":
                 batch = [_padded(points) for points in batch]
+            own = self._of(rows[part])
             try:
-                answer = function(*batch)
+                answer = function(*batch, **own)
             except IndexError as error:
-                if not first or _is_vectorised(function, batch):
+                if not first or _is_vectorised(function, batch, own):
                     raise
                 raise TypeError(f"{name}: expected a function that accepts the rows of x; {BATCH}") from error
             answers.append(read(answer if len(batch[0]) == size else answer[:size], size))
@@ -94,10 +111,10 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _is_vectorised(function: Any, batch: list[Any]) -> bool:
+def _is_vectorised(function: Any, batch: list[Any], own: dict[str, Any]) -> bool:
     """Return whether an IndexError is the function's own: it raises one for a single row, too."""
     try:
-        function(*(points[0] for points in batch))
+        function(*(points[0] for points in batch), **{name: [one[0] for one in own[name]] for name in own})
     except Exception:  # whatever it is, the function does not take one point either
         return True
     return False

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.workers import Map
+from .._tools.workers import Map, WorkersLost
 from ..arrays import is_numpy
 from ..budget import Budget
 from ..callables import Functions, describe, pair, read_imaginary, read_value, read_vector
@@ -206,7 +206,11 @@ class Caller:
         read, found, begun = read_imaginary if imaginary else read_value, list[float](), 0
         sent: Any = None
         if self._workers is not None:
-            sent, begun = list(self._workers(self.functions.sent or self._fun, points)), len(points)
+            try:
+                sent, begun = list(self._workers(self.functions.sent or self._fun, points)), len(points)
+            except WorkersLost as lost:
+                self.meter.nfev -= len(points) - lost.begun
+                raise Denied(Status.WORKERS) from lost
             if len(sent) != begun:
                 raise ValueError(f"workers: expected {begun} values for {begun} points, got {len(sent)}")
         try:

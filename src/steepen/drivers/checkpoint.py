@@ -32,6 +32,7 @@ from .._tools.version import version
 from ..arrays import is_numpy, to_numpy
 from ..questions import Iterate, Point, Product, Question, Value, Values, Vector
 from ..run import Run
+from ..space import Everywhere
 from ..vectors import own
 from .caller import Caller, Meter
 from .recorder import ENTRY, Recorder
@@ -444,7 +445,8 @@ def packed_object(value: Any, arrays: list[Any]) -> dict[str, Any]:
 def _has_state(value: Any) -> bool:
     """Return whether the fields of an object may change during a run."""
     frozen = is_dataclass(value) and getattr(type(value), "__dataclass_params__").frozen  # noqa: B009
-    return hasattr(value, "__dict__") and not frozen and not callable(value) and not isinstance(value, type)
+    fixed = frozen or isinstance(value, Everywhere)  # or a box
+    return hasattr(value, "__dict__") and not fixed and not callable(value) and not isinstance(value, type)
 
 
 def unpacked(tree: Any, arrays: dict[str, bytes], like: Vector) -> Any:

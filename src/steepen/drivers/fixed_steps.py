@@ -54,8 +54,12 @@ FIRST_BLOCK = 2**22
 
 
 def fits(placed: Objective, settings: Settings, callback: object, checkpoint: object, check: bool) -> bool:
-    """Return whether this driver can make the runs: all parts are the library's, and ∇f is given."""
+    """Return whether this driver can make the runs: all parts are the library's, and ∇f is given.
+
+    It does not keep in mind which rows it asks about, and so cannot give them data of their own.
+    """
     plain = is_numpy(placed.x) and placed.x.ndim == 2 and not placed.scheme and not placed.library
+    plain = plain and not placed.rows
     alone = callback is None and checkpoint is None and not check
     if not (plain and alone and type(settings.step) is Fixed and _known_switch(settings.switch)):
         return False

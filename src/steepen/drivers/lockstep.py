@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import to_numpy
-from ..callables import Functions, read_imaginary
+from ..callables import Functions
 from ..gradient_check import checked
 from ..objective import Objective, Settings
 from ..outcome import joined, of_library, result_of
@@ -30,6 +30,7 @@ from .batch_caller import BatchCaller
 from .caller import Caller, Meter
 from .checkpoint import Checkpoint, Journal
 from .interrupt import defer_sigint
+from .log import Log, journal_of
 from .recorder import Recorder
 from .single import attach, quietly
 from .watch import State, Watch, state_of
@@ -145,7 +146,7 @@ class Lockstep:
         self.rows, self._callback, self._functions = rows, callback, functions
         self._together: Any = nullcontext if checkpoint is None else checkpoint.together
         """Within, what is written to the checkpoint is written at once."""
-        self._calls = BatchCaller(functions, placed.x[0], placed.library)
+        self._calls = BatchCaller(functions, placed.x[0], placed.library, placed.rows)
         self._within = quietly()
 
     def run(self) -> None:
@@ -201,9 +202,9 @@ class Lockstep:
     def _values(self, rows: list[Row]) -> None:
         points = [cast(Value, row.ask).x for row in rows]
         if self._functions.both is None:
-            self._answer(rows, self._call(self._calls.values, points))
+            self._answer(rows, self._call(self._calls.values, _indices(rows), points))
             return
-        values, gradients = self._call_both(points)
+        values, gradients = self._call_both(points, rows)
         for row, x, g in zip(rows, points, gradients, strict=True):
             row.caller.last = x, g
         self._answer(rows, values)
@@ -211,9 +212,9 @@ class Lockstep:
     def _gradients(self, rows: list[Row]) -> None:
         points = [cast(Gradient, row.ask).x for row in rows]
         if self._functions.both is None:
-            self._answer(rows, self._call(self._calls.gradients, points))
+            self._answer(rows, self._call(self._calls.gradients, _indices(rows), points))
             return
-        _, gradients = self._call_both(points)
+        _, gradients = self._call_both(points, rows)
         self._answer(rows, gradients)
 
     def _differences(self, rows: list[Row]) -> None:
@@ -221,12 +222,10 @@ class Lockstep:
         for imaginary in (False, True):
             asked = [row for row in rows if type(row.ask) is Values and row.ask.imaginary is imaginary]
             points = [point for row in asked for point in row.points]
+            indices = [row.index for row in asked for _ in row.points]
             if not asked:
                 continue
-            if imaginary and points:
-                found = [read_imaginary(f) for f in np.asarray(self._functions.value(np.stack(points)))]
-            else:
-                found = self._call(self._calls.values, points)
+            found = self._call(self._calls.imaginary if imaginary else self._calls.values, indices, points)
             ends = np.cumsum([len(row.points) for row in asked]).tolist()
             new = [found[end - len(row.points) : end] for row, end in zip(asked, ends, strict=True)]
             with self._together():
@@ -239,33 +238,40 @@ class Lockstep:
     def _products(self, rows: list[Row]) -> None:
         asks = [cast(Product, row.ask) for row in rows]
         points, vectors = [ask.x for ask in asks], [ask.v for ask in asks]
-        self._answer(rows, self._call(self._calls.products, points, vectors))
+        self._answer(rows, self._call(self._calls.products, _indices(rows), points, vectors))
 
     def _hessians(self, rows: list[Row]) -> None:
         points = [cast(Hessian, row.ask).x for row in rows]
-        matrices = self._call(self._calls.hessians, points)
+        matrices = self._call(self._calls.hessians, _indices(rows), points)
         for row, x, matrix in zip(rows, points, matrices, strict=True):
             row.caller.matrix = x, matrix
         self._answer(rows, matrices)
 
     # --- calls -----------------------------------------------------------------------------------------
 
-    def _call_both(self, points: list[Vector]) -> tuple[list[float], list[Vector]]:
+    def _call_both(self, points: list[Vector], rows: list[Row]) -> tuple[list[float], list[Vector]]:
         """Call a function that returns f and ∇f; return one of each for each point."""
-        values, gradients = self._calls.both(np.stack(points))
+        values, gradients = self._calls.both(np.stack(points), rows=_indices(rows))
         return values.tolist(), list(gradients)
 
-    def _call(self, function: Callable[..., NDArray[Any]], *columns: list[Vector]) -> list[Any]:
-        """Call a function of the user's with a batch of these points; return one answer for each."""
+    def _call(
+        self, function: Callable[..., NDArray[Any]], rows: list[int], *columns: list[Vector]
+    ) -> list[Any]:
+        """Call a function of the user's with a batch of these points, of these rows; one answer for each."""
         if not columns[0]:
             return []
-        found = function(*(np.stack(column) for column in columns))
+        found = function(*(np.stack(column) for column in columns), rows=rows)
         return found.tolist() if found.ndim == 1 else list(found)
+
+
+def _indices(rows: list[Row]) -> list[int]:
+    """Return which rows of the batch these are."""
+    return [row.index for row in rows]
 
 
 def solve_batch(
     placed: Objective, settings: Settings, trace: Any, callback: Callable[[State], object] | None,
-    checkpoint: Checkpoint | None, check: bool,
+    checkpoint: Checkpoint | None, check: bool, log: Log | None = None,
 ) -> Result:  # fmt: skip
     """Return the result of the runs of a batch."""
     began, functions = time.perf_counter(), placed.functions()
@@ -274,7 +280,7 @@ def solve_batch(
         for index in range(len(placed.x)):
             run, meter = placed.run(settings, index), Meter(settings.budget, began=began)
             recorder = Recorder(keep_x=trace == "x") if trace else None
-            journal = None if checkpoint is None else checkpoint.journal(index)
+            journal = journal_of(checkpoint, log, index, functions.both is not None)
             if journal is not None:
                 journal.resume(run, meter, recorder)
             caller = Caller(functions, placed.x[0], meter, combined=placed.jac is True)

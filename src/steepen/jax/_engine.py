@@ -20,7 +20,7 @@ from ._minimize import minimize
 from ._solution import Trace as Ring
 from .masked.translate import traced_method
 
-REFUSED = ("callback", "checkpoint", "check_gradient", "workers", "hvp", "hessp", "hess")
+REFUSED = ("callback", "checkpoint", "check_gradient", "workers", "rows", "log", "hvp", "hessp", "hess")
 """Options of the eager engine alone."""
 
 
