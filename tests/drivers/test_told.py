@@ -264,7 +264,7 @@ def test_wrong_gradients_are_refused_and_the_run_goes_on():
         (TypeError, "hvp: expected True if you can tell it", {"hvp": slope}),
         (ValueError, "trace: expected True, False", {"trace": 3}),
         (TypeError, "callback: not an argument of Run", {"callback": print}),
-        (ValueError, "method: 'sgd' is not known", {"method": "sgd"}),
+        (ValueError, "method: 'sgd' is not the name of a method", {"method": "sgd"}),
         (ValueError, "bounds: expected 2 pairs", {"bounds": [(0, 1)]}),
         (ValueError, "gtol: expected a number, 0 or more", {"gtol": -1.0}),
         (ValueError, "options: 'workers' has no meaning", {"options": {"workers": 3}}),
