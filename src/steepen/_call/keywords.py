@@ -105,7 +105,6 @@ INSTEAD = {
     "epsilon": "ε of the constraint h(∇f) ≤ ε drops out of the paper's method, and λ stands for it; use lam=",
     "h": "use penalty=, for example steepen.penalties.L2()",
     "use_cgd": "use b= or switch=, for example steepen.switches.After(10)",
-    "guard": "the guard is always on; EGR, which has none, is gradient descent on f + λ‖∇f‖² (docs/cgd.md)",
 }
 """What to use in place of a keyword of SciPy, of the paper, or of other libraries."""
 
