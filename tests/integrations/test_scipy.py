@@ -287,7 +287,7 @@ def test_maxls_is_the_most_trials_of_a_search_and_maxcor_the_memory():
         ({"eps": "small"}, TypeError, "eps: expected a number, or one per variable"),
         ({"eps": [1e-6, 1e-6, 1e-6]}, ValueError, "eps: expected a number or an array of 2"),
         ({"eps": 1e-6, "finite_diff_rel_step": 1e-6}, ValueError, "eps: give either eps or"),
-        ({"workers": 0}, ValueError, "workers: expected a map-like callable"),
+        ({"workers": 0}, ValueError, "workers: expected a number of processes"),
         (3, TypeError, "options: expected a dict"),
     ],
 )
