@@ -90,8 +90,8 @@ test-rounding: $(VENV)/.ready
 	$(BIN)/python tests/rounding.py -n $(JOBS)
 
 bench: $(VENV)/.ready
-	-$(BIN)/python benchmarks/core.py
-	$(BIN)/python -m benchmarks.bench --out $(OUT)/bench
+	-$(BIN)/python -m benchmarks cost
+	$(BIN)/python -m benchmarks table chosen-on
 
 # a hundred thousand runs against the contract (docs/reliability.md); what was run before is kept in $(OUT)/campaign
 campaign: $(VENV)/.ready
@@ -100,7 +100,7 @@ campaign: $(VENV)/.ready
 # one environment, one set of pinned versions: the paper needs little of it, the tests all
 $(VENV)/.paper: pyproject.toml constraints.txt
 	@echo "== Installing what the paper needs into $(VENV)"
-	@$(INSTALL) '.[cli,plot,pandas]'
+	@$(INSTALL) '.[paper]'
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt

@@ -31,7 +31,8 @@ ROOT = Path(__file__).parent
 PARTS = {
     "torch": (
         "tests/torch", "tests/train", "tests/training", "tests/integrations/botorch",
-        "tests/integrations/test_transformers.py", "tests/integrations/test_lightning.py", "tests/by_hand.py",
+        "tests/integrations/test_transformers.py", "tests/integrations/test_lightning.py",
+        "tests/integrations/test_gest_hosts.py", "tests/by_hand.py",
         "src/steepen/torch", "src/steepen/train",
         *(f"src/steepen/integrations/{name}" for name in ("botorch", "transformers.py", "lightning.py")),
         "src/steepen/integrations/_ascent_loop.py", "docs/training.md", "docs/guide.md",
@@ -39,7 +40,8 @@ PARTS = {
     ),
     "jax": (
         "tests/jax", "tests/optax", "src/steepen/jax",
-        "src/steepen/integrations/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/optax.md",
+        "src/steepen/integrations/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/jax_examples.md",
+        "docs/optax.md",
     ),
     "paper": (
         "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/tools",
@@ -64,6 +66,7 @@ def part_of(path: Path) -> str:
 
 
 MISSING = [name for name in ("torch", "jax") if importlib.util.find_spec(name) is None]
+NO_GEST = importlib.util.find_spec("gest_api") is None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,14 +76,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header() -> list[str]:
     """Say what is left out for want of a package."""
+    missing = [*MISSING, *(["gest"] if NO_GEST else [])]
     return [
-        f"{name} is not installed, its tests are left out: pip install 'steepen[{name}]'" for name in MISSING
+        f"{name} is not installed, its tests are left out: pip install 'steepen[{name}]'" for name in missing
     ]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files and folders of other parts, and of packages that are not there."""
     part, wanted = part_of(collection_path), config.getoption("--part")
+    if NO_GEST and collection_path == ROOT / "src" / "steepen" / "integrations" / "gest.py":
+        return True
     if part == "core" and collection_path.is_dir():  # it may hold others
         return None
     return True if part in MISSING or (wanted and part != wanted) else None

@@ -169,7 +169,7 @@ def paired(lines: list[Any], *key: str) -> dict[Any, list[dict[str, Any]]]:
 def acquisition_table(lines: list[Any]) -> str:
     """Return ours beside the better of the peers, seed by seed."""
     said = [
-        "| a GP with 100 points | on | restarts | seeds | | level or better | most behind | calls | time |",
+        "| a GP with 100 points | on | restarts | seeds | | tied or better | most behind | calls | time |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for (device, name, restarts), rows in paired(lines, "device", "problem", "restarts").items():

@@ -1,4 +1,4 @@
-"""How good standard errors from `hess_inv` are, ours beside SciPy's: the table in docs/guide.md.
+"""How good standard errors are by `covariance` and by `hess_inv`, and SciPy's: the table in docs/guide.md.
 
 Regressions on 200 observations, eight of each kind; printed is the median over them of the largest relative
 error of a standard error, against the exact Hessian at the estimate.
@@ -33,8 +33,8 @@ def logistic(rng, n):
     return lambda b: np.logaddexp(0, -Z @ b).sum(), lambda b: -Z.T @ against(b), hess
 
 
-def worst(res, hess):
-    inverse = res.hess_inv if isinstance(res.hess_inv, np.ndarray) else res.hess_inv.todense()
+def worst(res, inverse, hess):
+    inverse = inverse if isinstance(inverse, np.ndarray) else inverse.todense()
     return np.abs(np.sqrt(np.diag(inverse) / np.diag(np.linalg.inv(hess(res.x)))) - 1).max()
 
 
@@ -46,15 +46,19 @@ def main():
         (logistic, 5),
         (logistic, 20),
     ]:
-        errors = {name: [] for name in OURS + THEIRS}
+        measured = ["covariance, by gradients", "covariance, by values"]
+        errors = {name: [] for name in measured + OURS + THEIRS}
         for seed in range(8):
             fun, grad, hess = model(np.random.default_rng(100 * n + seed), n)
+            for name, jac in zip(measured, (grad, None), strict=True):
+                res = st.minimize(fun, np.zeros(n), jac=jac)
+                errors[name].append(worst(res, res.covariance(), hess))
             for name in OURS:
                 res = st.minimize(fun, np.zeros(n), jac=grad, method=name, gtol=1e-7)
-                errors[name].append(worst(res, hess))
+                errors[name].append(worst(res, res.hess_inv, hess))
             for name in THEIRS:
                 res = so.minimize(fun, np.zeros(n), jac=grad, method=name, tol=1e-7)
-                errors[name].append(worst(res, hess))
+                errors[name].append(worst(res, res.hess_inv, hess))
         line = ", ".join(f"{name} {np.median(found):.1g}" for name, found in errors.items())
         print(f"{model.__name__:>13} n = {n:2}: {line}")
 

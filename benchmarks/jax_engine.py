@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -226,6 +228,112 @@ def compiles() -> None:
                 print(f"{label} {n:<5} {count:>6} {name:<18} {figures}  {beside}", flush=True)
 
 
+def inside() -> None:
+    """Time the trace and the compilation of a new function, in a call and in a `jit` of the user's."""
+    import optimistix as optx
+
+    print("\nfirst call on Rosenbrock's function less a second one, processor time, / optimistix's BFGS")
+    print(f"{'n':>4} {'where':<8} {'optimistix':>10} {'bfgs':>8} {'cgd-auto':>9}")
+    solvers: dict[str, Callable[[Any], Any]] = {
+        "optimistix": lambda fun: _peer(fun, optx, many=False),
+        "bfgs": lambda fun: lambda x: sj.minimize(fun, x, method="bfgs", budget=LONG).x,
+        "cgd-auto": lambda fun: lambda x: sj.minimize(fun, x, budget=LONG).x,
+    }
+    for n in (2, 10, 100):
+        x = jnp.tile(jnp.array([-1.2, 1.0]), n // 2)
+        for where in ("direct", "jit"):
+            spent = {
+                name: min(_first_call(solver, x, where) for _ in range(2)) for name, solver in solvers.items()
+            }
+            base = spent["optimistix"]
+            bars = {"direct": {"bfgs": 0.8, "cgd-auto": 1.3}, "jit": {"bfgs": 1.0, "cgd-auto": 2.0}}[where]
+            missed = [name for name, bar in bars.items() if spent[name] / base > bar]
+            figures = " ".join(f"{spent[name] / base:>8.2f}" for name in bars)
+            said = "  MISSED " + ", ".join(missed) if missed else ""
+            print(f"{n:>4} {where:<8} {base:>8.2f} s {figures}{said}", flush=True)
+
+
+def _first_call(solver: Callable[[Any], Any], x: Any, where: str) -> float:
+    """Return the processor time that a first call takes longer than a second one, with nothing cached."""
+    jax.clear_caches()
+    number = 1e-9 * next(NEW)  # another program each time
+
+    def fun(y: Any) -> Any:
+        return rosenbrock(y) + number
+
+    run = solver(fun)
+    run = jax.jit(run) if where == "jit" else run
+    with warnings.catch_warnings(action="ignore"):
+        return clock(lambda: run(x)) - clock(lambda: run(x))
+
+
+def to_value() -> None:
+    """Time runs to the same f, compiled beforehand, beside the limited-memory methods of others."""
+    import optax
+    import optimistix as optx
+
+    print("\nruns to f ≤ 1e-6 on Rosenbrock's function, in a jit: ms of ours, and of others over ours")
+    for n in (10, 100, 1000):
+        x = jnp.tile(jnp.array([-1.2, 1.0]), n // 2)
+
+        memory = optax.lbfgs(memory_size=10)
+        both = optax.value_and_grad_from_state(rosenbrock)
+        solver = sj.Solver(rosenbrock, x, gtol=0.0, memory=10, budget=LONG)
+
+        def optax_step(now: Any, memory: Any = memory, both: Any = both) -> Any:
+            k, x, state, _ = now
+            f, g = both(x, state=state)
+            move, state = memory.update(g, state, x, value=f, grad=g, value_fn=rosenbrock)
+            return k + 1, optax.apply_updates(x, move), state, f
+
+        def ours(x: Any, solver: Any = solver) -> Any:
+            state = jax.lax.while_loop(lambda s: (s.f > LOW) & s.running, solver.step, solver.init(x))
+            return state.k, state.f
+
+        def optaxs(x: Any, step: Any = optax_step, memory: Any = memory) -> Any:
+            k, _, _, f = jax.lax.while_loop(lambda s: s[3] > LOW, step, (0, x, memory.init(x), jnp.inf))
+            return k, f
+
+        def theirs(x: Any, most: int) -> Any:
+            solver = optx.LBFGS(0.0, 1e-12, history_length=10)
+            found = optx.minimise(lambda y, _: rosenbrock(y), solver, x, max_steps=most, throw=False)
+            return found.stats["num_steps"], rosenbrock(found.value)
+
+        least = _least(lambda most, x=x, theirs=theirs: float(jax.jit(lambda x: theirs(x, most))(x)[1]))
+        runs = {"optax": jax.jit(optaxs)}
+        runs["optimistix"] = jax.jit(lambda x, theirs=theirs, least=least: theirs(x, least))
+        limit = st.Budget(iters=int(ours(x)[0]))
+
+        def whole(x: Any, limit: Any = limit) -> Any:
+            sol = sj.minimize(rosenbrock, x, gtol=0.0, memory=10, budget=limit)
+            return sol.nit, sol.fun
+
+        runs["cgd-auto"] = jax.jit(whole)
+        ends = {name: run(x) for name, run in runs.items()}
+        assert all(float(f) <= LOW for _, f in ends.values())
+        spent = race({name: lambda run=run, x=x: run(x) for name, run in runs.items()}, 5)
+        base = spent.pop("cgd-auto")
+        beside = ", ".join(
+            f"{name} {took / base:.2f} ({int(ends[name][0])} steps)" for name, took in spent.items()
+        )
+        missed = "  MISSED" if min(spent.values()) < base else ""
+        print(
+            f"n = {n}: {1e3 * base:.3g} ms ({int(ends['cgd-auto'][0])} iterations); {beside}{missed}",
+            flush=True,
+        )
+
+
+def _least(value: Callable[[int], float]) -> int:
+    """Return the least number of steps, to a tenth, with which a run reaches f ≤ LOW."""
+    low, most = 8, 16
+    while value(most) > LOW:
+        low, most = most, 2 * most
+    while most - low > max(1, most // 10):
+        middle = (low + most) // 2
+        low, most = (low, middle) if value(middle) <= LOW else (middle, most)
+    return most
+
+
 def hyper() -> None:
     """Time the first value and gradient of a validation loss by the weight decay of a logistic regression."""
     import optimistix as optx
@@ -264,7 +372,7 @@ def hyper() -> None:
         )
 
 
-LONG = st.Budget(iters=20_000)
+LONG, LOW, NEW = st.Budget(iters=20_000), 1e-6, itertools.count(1)
 
 
 def _peer(fun: Any, optx: Any, many: bool) -> Callable[[Any], Any]:
@@ -427,6 +535,42 @@ def million(count: int, dtypes: tuple[str, ...]) -> None:
         print(f"  that takes {floor:.3f} s: the run is at {spent / floor:.1f} × the floor", flush=True)
 
 
+def device(count: int) -> None:
+    """Make bounded runs from many starts on whatever device there is, beside a `vmap` of others."""
+    low, high = np.array(BOX).T
+    x = jnp.asarray(np.random.default_rng(0).uniform(low, high, (count, 2)))
+    runs: dict[str, Callable[[], Any]] = {
+        method: lambda m=method: sj.minimize(branin, x, method=m, gtol=1e-6, bounds=BOX).x
+        for method in ("cgd-auto", "bfgs")
+    }
+    if have("optimistix"):
+        import optimistix as optx
+
+        def single(x: Any) -> Any:
+            solver = optx.BFGS(1e-8, 1e-8)
+            return optx.minimise(lambda y, _: branin(y), solver, x, max_steps=500, throw=False).value
+
+        theirs = jax.jit(jax.vmap(single))
+        runs["vmap of optimistix's BFGS, unbounded"] = lambda: theirs(x)
+    if have("jaxopt"):
+        import jaxopt
+
+        solver, limits = (
+            jaxopt.LBFGSB(fun=branin, tol=1e-6, maxiter=500),
+            (jnp.asarray(low), jnp.asarray(high)),
+        )
+        others = jax.jit(jax.vmap(lambda x: solver.run(x, bounds=limits).params))
+        runs["vmap of jaxopt's L-BFGS-B"] = lambda: others(x)
+    print(f"{count} bounded starts on {jax.devices()[0].device_kind}, Branin, gtol 1e-6, wall time")
+    base = 0.0
+    for name, run in runs.items():
+        first = clock(run, time.perf_counter)
+        spent = min(clock(run, time.perf_counter) for _ in range(2))
+        base = base or spent
+        beside = f"{spent:>9.3g} s {spent / base:>7.2f} × cgd-auto, {first - spent:.1f} s to compile"
+        print(f"  {name:<40} {beside}", flush=True)
+
+
 def slot_numbers() -> int:
     """Return how many numbers a run of cgd-auto hands from one iteration to the next, for n = 2."""
     n, m = 2, 12
@@ -444,21 +588,27 @@ def bandwidth() -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--million", action="store_true", help="10⁶ bounded runs, and nothing else")
-    parser.add_argument("--count", type=int, help="so many starts in place of 50 000, or of a million")
+    parser.add_argument("--device", action="store_true", help="10⁵ bounded runs beside others, wall time")
+    parser.add_argument("--count", type=int, help="so many starts in place of 50 000, 10⁵ or a million")
     parser.add_argument("--dtype", choices=("float64", "float32"), help="one of the two for --million")
-    parser.add_argument("--only", choices=("iterations", "compiles", "hyper", "starts", "slow", "sif"))
+    parser.add_argument(
+        "--only", choices=("iterations", "compiles", "inside", "to_value", "hyper", "starts", "slow", "sif")
+    )
     parser.add_argument("--most", type=int, default=20, help="so many of sif2jax's problems of each kind")
     chosen = parser.parse_args()
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}, numpy {np.__version__}")
     if chosen.million:
         million(chosen.count or 1_000_000, (chosen.dtype,) if chosen.dtype else ("float64", "float32"))
         return 0
+    if chosen.device:
+        device(chosen.count or 100_000)
+        return 0
     parts: dict[str, Callable[[], None]] = {
         "iterations": iterations, "starts": lambda: starts(chosen.count or 50_000),
         "slow": slow,
     }  # fmt: skip
     if have("optimistix"):
-        parts |= {"compiles": compiles, "hyper": hyper}
+        parts |= {"compiles": compiles, "inside": inside, "to_value": to_value, "hyper": hyper}
     if have("sif2jax") and have("optimistix"):
         parts["sif"] = lambda: sif(chosen.most)
     for name, part in parts.items():

@@ -21,7 +21,6 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import joblib
 import numpy as np
 import psutil
 from pandas.testing import assert_frame_equal
@@ -66,7 +65,7 @@ def rows(jobs: int, starts: int, repeats: int) -> None:
     ratios: list[tuple[float, float]] = []
     given = {"method": "gd", "step": STEPS, "budget": BUDGET, "rows": 10_000}
     with get_context("fork").Pool(jobs) as pool, tempfile.TemporaryDirectory() as folder:
-        st.sweep(functions(), 10, **given, jobs=jobs)  # to start the processes
+        st.sweep(functions(), 10, **given, workers=jobs)  # to start the processes
         pool.starmap(bare, [("booth", 10)] * jobs)
         for i in range(repeats):
             begun, clock = spent(), time.perf_counter()
@@ -74,7 +73,7 @@ def rows(jobs: int, starts: int, repeats: int) -> None:
             theirs = spent() - begun, time.perf_counter() - clock
             out = Path(folder, f"{i}.jsonl")
             begun, clock = spent(), time.perf_counter()
-            table = st.sweep(functions(), starts, **given, jobs=jobs, out=out)
+            table = st.sweep(functions(), starts, **given, workers=jobs, out=out)
             ours = spent() - begun, time.perf_counter() - clock
             assert len(table) == total
             ratios.append((ours[0] / theirs[0], ours[1] / theirs[1]))
@@ -108,12 +107,12 @@ def dask(count: int = 16) -> None:
                 distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
                 ) as cluster,
-                distributed.Client(cluster),
-                joblib.parallel_config("dask"),
+                distributed.Client(cluster) as client,
+                client.get_executor(pure=False) as executor,
             ):
-                list(run(_bare_for, [(-i, 10) for i in range(4)]))  # to load what it needs
+                list(run(_bare_for, [(-i, 10) for i in range(4)], workers=executor))  # to load what it needs
                 begun = time.perf_counter()
-                done = list(run(work, [(i,) for i in range(count)]))
+                done = list(run(work, [(i,) for i in range(count)], workers=executor))
                 walls[workers] = time.perf_counter() - begun
                 own = sum(one.value["seconds"] for one in done)  # as the jobs saw it
                 print(
@@ -143,13 +142,13 @@ def _bare_for(i: int, starts: int, times: int = 1) -> dict[str, float]:
 def two(starts: int, repeats: int) -> None:
     """Make a sweep in one process and in two, in turn."""
     given = {"method": "gd", "step": STEPS, "budget": BUDGET}
-    st.sweep(functions(), 10, **given, jobs=2)
+    st.sweep(functions(), 10, **given, workers=2)
     ratios: list[float] = []
     for _ in range(repeats):
         walls: dict[int, float] = {}
         for jobs in (1, 2):
             begun = time.perf_counter()
-            total = len(st.sweep(functions(), starts, **given, jobs=jobs))
+            total = len(st.sweep(functions(), starts, **given, workers=jobs))
             walls[jobs] = time.perf_counter() - begun
         ratios.append(walls[1] / walls[2])
         print(f"{total} rows: one {walls[1]:.2f} s, two {walls[2]:.2f} s, {ratios[-1]:.2f}", flush=True)

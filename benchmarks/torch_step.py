@@ -6,8 +6,7 @@
     python benchmarks/torch_step.py --gate --only ResNet  # GapSAM with its gate open and closed: 40 s
 
 Whole runs, with what GapSAM reads (the base, gate open, gate closed; CIFAR-100, some two minutes on an H200):
-in benchmarks/evidence, `python work.py timing --data DIR --out timing.jsonl --device cuda --only
-cifar100-resnet --method base,gate,closed`.
+`python -m benchmarks.evidence timing --data DIR --device cuda --tasks cifar100-resnet --rows base,gate`.
 
 Each row is a median over rounds in which all take turns, as a ratio to two bare passes (forward, backward,
 forward, backward, one step of the base) and to one step of the base. In the rows that say "graphs" each pass
@@ -39,7 +38,7 @@ from torch.nn import functional as F
 from steepen.torch import CGD, MSAM, SAM, AscentOptimizer, GapSAM
 
 sys.path.append(str(Path(__file__).parents[1]))
-from benchmarks.training.models import ResNet18
+from benchmarks.evidence.networks import ResNet18
 
 Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
 Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]

@@ -338,7 +338,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the tables are")
-    parser.add_argument("--jobs", type=int, help="processes; one by default, or what joblib is told")
+    parser.add_argument("--jobs", type=int, help="processes; one by default")
     parser.add_argument("--only", help="these functions only, by name with commas between")
     given = parser.parse_args()
     folder: Path = given.folder
@@ -358,7 +358,7 @@ def main() -> None:
         return *key, list(own), [one for one in judged if one[:2] == mine], mine in explained, own
 
     began = time.perf_counter()
-    for done in run(made, keys, send=send, jobs=given.jobs, strict=True):
+    for done in run(made, keys, send=send, workers=given.jobs, strict=True):
         for name, new in done.value.items():
             add(paths[name], new)
         print(f"{done.key[0]}-{done.key[1]}: done after {time.perf_counter() - began:.0f} s", flush=True)

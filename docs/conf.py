@@ -58,7 +58,7 @@ html_theme = "furo"
 html_title = "steepen"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["tables.js"]
+html_js_files = ["site.js"]
 templates_path = ["_templates"]
 html_sidebars = {
     "**": [
@@ -197,10 +197,12 @@ def mark_cells(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def bind_numbers(app: Sphinx, doctree: nodes.document) -> None:
-    """Let no line end within 60 000, 12 % or 0.51 ± 0.08."""
+    """Let no line end within 60 000, 12 %, 1e-8 or 0.51 ± 0.08, nor after a sign that relates two terms."""
     for text in list(doctree.findall(nodes.Text)):
         if not isinstance(text.parent, nodes.literal | nodes.literal_block):
             whole = re.sub(r"(?<=\d) (?=\d{3}\b|[%±])|(?<=±) (?=[\d.])", "\u00a0", str(text))
+            whole = re.sub(r"(?<=\de)-(?=\d)", "\u2011", whole)
+            whole = re.sub(r"(?<= [=<>≤≥]) | (?=[<>≤≥] \d)", "\u00a0", whole)
             if whole != text:
                 text.parent.replace(text, nodes.Text(whole))
 

@@ -74,20 +74,19 @@ def built():
     return wheel, sdist
 
 
-def test_the_wheel_holds_the_library_and_the_sdist_the_paper_and_the_tests_too(built):
+def test_the_wheel_holds_the_library_and_the_sdist_the_tests_too(built):
     wheel, sdist = built
     assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", *built)
     assert wheel.name.split("-")[1] == sdist.name.removesuffix(".tar.gz").split("-")[1] == version_of(ROOT)
     names = zipfile.ZipFile(wheel).namelist()
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     source = {path.relative_to(ROOT / "src").as_posix() for path in files}
-    paper = {name for name in source if name.startswith("steepen/paper/")}
-    assert {name for name in names if ".dist-info/" not in name} == source - paper
+    assert {name for name in names if ".dist-info/" not in name} == source
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = "Makefile constraints.txt conftest.py docs/conf.py .github/workflows/tests.yml"
-    assert {*needed.split(), *(f"src/{name}" for name in paper)} <= names
+    assert {*needed.split(), *(f"src/{name}" for name in source)} <= names
     assert sdist.stat().st_size < 2_000_000
 
 
@@ -101,12 +100,6 @@ res = st.minimize(st.functions["rosenbrock"], [-1.2, 1.0])
 assert res.success, res
 assert st.minimize(lambda x: x @ x, [1.0, 2.0], method="cgd-fd", lam=0.1).success
 assert not {{"matplotlib", "torch", "jax"}} & set(sys.modules)
-try:
-    import steepen.paper
-except ImportError as error:
-    assert "pip install -e '.[cli,plot,pandas]'" in str(error), error
-else:
-    raise AssertionError("the wheel has the paper")
 try:
     import steepen.torch
 except ImportError as error:
@@ -123,13 +116,14 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     run(python, "-m", "pip", "install", "--quiet", wheel)
     version = run(python, "-c", SMOKE.format(root=str(ROOT)), **away)
     assert version == wheel.name.split("-")[1]
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plot]")
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[paper]")
     command = python.with_name("steepen.exe" if os.name == "nt" else "steepen")
     assert run(command, "--version", **away) == f"steepen {version}"
     assert " reproduce " in run(command, "--help", **away)
-    for name in ("explore", "reproduce"):
-        said = run(command, name, code=2, **away)
-        assert said.startswith(f"steepen: {name}: this needs steepen.paper")
+    assert run(command, "explore", "booth", **away) == "The page: explore.html"
+    said = run(command, "reproduce", "--only", "table1,tuned", "--out", "again", **away)
+    assert "DIFFERS" not in said
+    assert (tmp_path / "again" / "report.html").is_file()
 
 
 @pytest.mark.parametrize(

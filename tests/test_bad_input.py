@@ -73,7 +73,8 @@ REFUSED = [
                          ("Algorithm 1", "'cgd'"), ("Algorithm 2", "'cgd-fd'"),
                          ("constrained gradient descent", "'cgd'"), ("egr", "'cgd' with guard=False"),
                          ("Steepest descent", "'gd'"), ("GapSAM", "steepen.torch"),
-                         ("Nelder-Mead", "'cgd-auto', the default; for"))),
+                         ("Nelder-Mead", "'cgd-auto', the default; for"),
+                         ("shgo", "'cgd-auto' from many starts"), ("Adam", "'cgd-auto', the"))),
     *(({name: 0.1}, TypeError, f"{name}: {hint}")
       for name, hint in (("lr", "use step="), ("alpha", "use step="), ("λ", "use lam="),
                          ("T", "use budget=Budget(iters=...), or Budget(grads=...)"), ("nu", "ν = 2λ/r"),
@@ -113,7 +114,7 @@ REFUSED = [
     ({"fun": lambda x: ((x**2).sum(), 2 * x), "jac": None}, TypeError, "fun: expected", "pass jac=True"),
     ({"memory": 5, "method": st.CGDAuto()}, ValueError, "memory: pass it to the constructor", "CGDAuto"),
     ({"lam": 0.2, "method": FD}, ValueError, "lam: pass it to the constructor of the method", repr(FD)),
-    ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: applies only to curvature="difference"'),
+    ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: applies only to curvature="difference"', '"cgd-fd"'),
     ({"b": 3, "switch": switches.Never(), "method": "cgd-fd"}, ValueError, "b: give either b or switch"),
     ({"tol": 1e-3, "gtol": 1e-3}, ValueError, "tol: give either tol or gtol"),
 ]  # fmt: skip

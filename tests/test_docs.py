@@ -5,11 +5,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
+import steepen as st
 from steepen import Status
 from steepen.cli import main
 from steepen.paper import ITEMS
@@ -19,7 +24,7 @@ from .public import ROOT, blocks, cells
 
 yaml = pytest.importorskip("yaml")
 
-FOLDERS = (".", "docs", "docs/api", "examples", "benchmarks/evidence")
+FOLDERS = (".", "docs", "docs/api", "examples", "benchmarks", "benchmarks/evidence/rl")
 PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -55,11 +60,18 @@ README = (ROOT / "README.md").read_text("utf-8")
 SNIPPETS = blocks("README.md")
 
 
+def test_the_files_that_contributing_names_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = re.findall(r"\b(?:src|tests|benchmarks|docs|conda)/[\w./-]*\w", text)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_the_commands_on_the_page_on_reproducing_are_there():
     text = (ROOT / "docs/reproduce.md").read_text("utf-8")
     (only,) = re.findall(r"--only (\S+)", text)
     assert set(only.split(",")) <= set(ITEMS)
-    assert set(re.findall(r"'\.\[(.*?)\]'", text + README)) >= {"cli,plot,pandas"}
+    assert set(re.findall(r"'\.\[(.*?)\]'", text + README)) >= {"paper"}
 
 
 LATER = re.compile(r"^(import|from) (torch|jax|steepen\.torch)\b", re.MULTILINE)
@@ -75,11 +87,51 @@ def test_the_blocks_of_a_page_run_in_turn_and_print_what_it_shows(page, capsys):
         assert capsys.readouterr().out == shown, code
 
 
+RUN_BY = {
+    "README.md": ("tests/test_docs.py", "tests/torch/test_call.py", "tests/jax/test_call.py"),
+    "docs/cgd.md": ("tests/test_docs.py", "tests/torch/test_call.py"),
+    "docs/reproduce.md": ("tests/test_docs.py",),
+    "docs/from-the-paper.md": ("tests/paper/test_from_the_paper.py",),
+    "docs/integrations.md": ("tests/test_recipes.py", "tests/integrations/test_gest_hosts.py"),
+    "docs/training.md": ("tests/torch/test_call.py",),
+    "docs/jax.md": ("tests/jax/test_call.py",),
+    "docs/optax.md": ("tests/optax/test_pages.py",),
+}
+"""The tests that run a page's blocks of Python without prompts."""
+
+
+def test_every_block_of_code_is_run_by_a_test_or_as_the_site_is_built():
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in PAGES}
+    assert {page for page in texts if any(">>>" not in code for code in blocks(page))} == set(RUN_BY)
+    named = {
+        (page, test): page in (ROOT / test).read_text("utf-8") for page in RUN_BY for test in RUN_BY[page]
+    }
+    assert [pair for pair, found in named.items() if not found] == []
+    notebooks = [page for page, text in texts.items() if "\n```{code-cell}" in text]
+    assert notebooks
+    assert [page for page in notebooks if "file_format: mystnb" not in texts[page]] == []
+
+
+def test_every_example_is_run_by_a_test():
+    tests = sorted({*(ROOT / "tests").rglob("test_*.py")} - {Path(__file__)})
+    text = "".join(path.read_text("utf-8") for path in tests)
+    unnamed = {path.stem for path in (ROOT / "examples").glob("*.py")} - set(re.findall(r"\w+", text))
+    assert unnamed == {f"optax_{name}" for name in ("linen", "nnx", "equinox")}  # tests/optax joins the words
+    assert [name for name in unnamed if f'"{name.removeprefix("optax_")}"' not in text] == []
+
+
+def paper_function(x):
+    return x[0] ** 2 + 2 * x[1] ** 2
+
+
 def test_the_snippets_of_the_readme_run_as_they_are_and_print_what_it_shows(capsys):
     paper, scipy, *others = SNIPPETS
     assert all(LATER.search(one) for one in others)
     exec(compile(paper, "README.md, snippet 1", "exec"), {})
     assert [capsys.readouterr().out] == blocks("README.md", "text")
+    step, end = re.search(r"With `step=(\S+)`, gradient descent alone gets to f = (\S+)\.", README).groups()
+    settings = {"method": "gd", "step": float(step), "budget": st.Budget(grads=10)}
+    assert f"{st.minimize(paper_function, [4.0, 3.0], **settings).fun:.0e}" == end
     exec(compile(scipy, "README.md, snippet 2", "exec"), {})
     assert re.fullmatch(r"\[[\d. ]+\] CONVERGED \d+\n", capsys.readouterr().out)
 
@@ -95,13 +147,19 @@ def test_the_commands_and_the_extras_of_the_readme_are_there_and_so_is_the_paper
     assert f"lowers f by {branin.cgd_fd:.0f} %, that of gradient descent by {branin.gd:.0f} %" in text
 
 
+@pytest.mark.slow  # processes, and a cluster of Dask's
+@pytest.mark.filterwarnings("ignore")
 def test_the_page_on_functions_that_run_elsewhere_does_what_it_says(capsys):
+    pytest.importorskip("distributed", reason="distributed is not installed; the group test has it")
     names = {}
     for block in blocks("docs/elsewhere.md", "{code-cell} python"):
         exec(compile(block, "docs/elsewhere.md", "exec"), names)
-    assert "to the bit: True" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "to the bit: True" in out
+    assert "killed: -9" in out
     loaded = names["st"].Run.load(names["folder"] / "run").result()
-    assert (loaded.x == names["same"].x).all()
+    assert (loaded.x == st.minimize(lambda x: st.functions["booth"](x), [0.0, 0.0]).x).all()
+    assert len(set(re.findall(r"\d s, f = (\S+)", out))) == 1
     assert names["fits"].success.all()
 
 
@@ -109,6 +167,11 @@ def test_every_status_has_its_section_and_the_groups_are_those_of_success():
     text = (ROOT / "docs" / "status.md").read_text("utf-8")
     sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
     assert sorted(sections) == sorted(Status.__members__)
+    for name, part in sections.items():
+        words = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", part.partition("\n")[2].partition("\n## ")[0])
+        assert " ".join(words.replace("**", "").split()) == Status[name].advice
+        (named,) = re.findall(r"\(See steepen\.(\S+)\.\)$", Status[name].message)
+        assert attrgetter(named)(st) == Status[name].advice
     assert all("**" in part or "As after " in part for part in sections.values())  # whether x can be used
     fine = text.partition("\n## A limit")[0]
     assert {name for name in sections if f"### {name}\n" in fine} == {s.name for s in Status if s.success}
@@ -135,6 +198,17 @@ def test_the_tests_run_wherever_the_library_is_said_to():
     assert matrix["python"] == said == ["3.11", "3.12", "3.13", "3.14"]
     assert [name.split("-")[0] for name in matrix["os"]] == ["ubuntu", "ubuntu", "macos", "windows"]
     assert matrix["os"][1].endswith("-arm")
+
+
+def test_the_oldest_typer_and_the_oldest_rich_that_are_allowed_go_together():
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    typer, rich = (Requirement(line) for line in PROJECT["optional-dependencies"]["cli"])
+    (oldest,) = typer.specifier
+    assert f"\ntyper=={oldest.version}.0\n" in pinned  # so that what it needs is what is installed here
+    needs = [Requirement(line) for line in requires("typer")]
+    (theirs,), (ours,) = (one.specifier for one in (*[n for n in needs if n.name == "rich"], rich))
+    assert (theirs.operator, ours.operator) == (">=", ">=")
+    assert Version(ours.version) >= Version(theirs.version)
 
 
 def test_the_conda_recipe_needs_what_the_project_needs():

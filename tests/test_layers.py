@@ -22,6 +22,7 @@ LAYERS = (
     ("objective",),
     ("scale",),
     ("drivers", "outcome"),
+    ("covariance",),
     ("_call", "jax", "optax"),
     ("_sweep", "paper", "integrations"),
     ("", "cli", "__main__"),  # steepen itself, the public names; and the command
@@ -148,21 +149,17 @@ def is_traced(name):
     return top(name) in ("jax", "optax") or name == "integrations.optimistix"
 
 
-def test_only_jax_imports_the_masked_text():
-    masked = {name for name, target in IMPORTS if target.startswith("jax.masked")}
-    assert masked
-    assert {name for name in masked if top(name) != "jax" and name != "integrations.optimistix"} == set()
-
-
-def test_what_jax_traces_and_what_runs_in_plain_python_import_nothing_of_each_other():
-    """But for the arguments, which both read."""
-    plain = ("run", "problem", "drivers", "outcome", "differences", "endings", "roundoff")
-    assert {pair for pair in IMPORTS if pair[0].startswith("jax.masked") and top(pair[1]) in plain} == set()
+def test_what_jax_traces_and_the_plain_run_meet_at_few_places():
+    """They share constants and formulas; only what a program has left open is made by the plain run."""
+    driven = {name for name, target in IMPORTS if is_traced(name) and top(target) in ("drivers", "problem")}
+    assert driven == set()
+    plain = {name for name, target in IMPORTS if is_traced(name) and target == "_call.solve"}
+    assert plain == {"jax._continued"}
     others = {name for name, target in IMPORTS if top(target) in ("jax", "optax") and not is_traced(name)}
     assert others <= {"_call.minimize", "_sweep.sweep", "_sweep.grid"}  # where an engine is chosen
 
 
-def test_only_its_command_imports_the_paper_which_the_wheel_leaves_out():
+def test_only_its_command_imports_the_paper():
     users = {name for name, target in IMPORTS if top(target) == "paper"}
     assert {name for name in users if top(name) != "paper"} == {"cli._commands"}
 

@@ -22,7 +22,7 @@ def test_each_is_in_both_lists_and_in_a_test():
     root = EXAMPLES.parent
     for page in (root / "docs" / "cgd.md", EXAMPLES / "README.md"):
         assert set(re.findall(r"`(cgd_\w+)\.py`\]", page.read_text("utf-8"))) == set(NAMES)
-    tested = "methods schedules artificial_points safe_step tuned"
+    tested = "methods schedules artificial_points egr safe_step tuned"
     assert sorted(f"cgd_{name}" for name in tested.split()) == NAMES
 
 
@@ -59,6 +59,20 @@ def test_artificial_points(made):
     assert "artificial points at [-2.68 -2.16  2.16  2.68]" in said
     x = np.array([1.7])
     np.testing.assert_allclose(module.d2f(x), _slope(module.df, x, np.ones(1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("made", ["cgd_egr"], indirect=True)
+def test_egr(made):
+    module, found, said = made
+    for f, x in ((module.Wells(), np.array([0.13])), (module.Waves(), np.array([1.7]))):
+        np.testing.assert_allclose(f.slope(x), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-6)
+        np.testing.assert_allclose(f.curvature(x), _slope(f.slope, x, np.ones(1)), rtol=1e-6)
+    means = {way: mean for way, (_, mean, _) in found["Wells"].items()}
+    assert abs(means["EGR"]) < 1e-6 < means["EGR, b = 5"] < means["GD"] - 0.3
+    ends = {way: counts for way, (counts, _, _) in found["Waves"].items()}
+    assert ends["EGR"]["maximum"] > 0.3 * 120
+    assert {way for way, counts in ends.items() if counts == {"minimum": 120}} == {*ends} - {"EGR"}
+    assert said.count("ends: ") == 8
 
 
 @pytest.mark.parametrize("made", ["cgd_safe_step"], indirect=True)

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -196,3 +198,78 @@ def test_x0_may_have_any_byte_order(dtype):
         assert res.x.dtype.isnative
         if dtype.endswith("f8"):
             np.testing.assert_array_equal(res.x, call(own).x)
+
+
+# --- messages that say what to do ------------------------------------------------------------------------
+
+
+def valley(sizes):
+    """Rosenbrock's function of variables of other sizes."""
+    f = st.functions["rosenbrock"].at(n=2)
+    return lambda x: f(x / sizes), lambda x: f.grad(x / sizes) / sizes
+
+
+def test_a_run_that_is_cut_on_variables_of_very_different_sizes_names_x_scale():
+    sizes = np.array([1e-6, 1e6])
+    fun, grad = valley(sizes)
+    start = sizes * [-1.2, 1.0]
+    cut = st.minimize(fun, start, jac=grad)
+    assert cut.status == st.Status.MAX_ITERATIONS
+    assert 'x_scale="auto"' in cut.message
+    scaled = st.minimize(fun, start, jac=grad, x_scale="auto")
+    assert scaled.success
+    for budget in (st.Budget(iters=3), st.Budget(evals=5)):
+        assert "x_scale" in st.minimize(fun, start, jac=grad, budget=budget).message
+        assert "x_scale" not in st.minimize(fun, start, jac=grad, budget=budget, x_scale="auto").message
+        assert "x_scale" not in st.minimize(valley(np.ones(2))[0], [-1.2, 1.0], budget=budget).message
+
+
+def test_where_no_gradient_was_left_for_x_the_message_has_the_norm_of_the_last_one():
+    fun, grad = valley(np.ones(2))
+    norms = []
+
+    def noted(x):
+        g = grad(x)
+        norms.append(f"{np.linalg.norm(g):.2g}")
+        return g
+
+    res = st.minimize(fun, [-1.2, 1.0], jac=noted, budget=st.Budget(grads=9))
+    assert res.status == st.Status.MAX_GRADIENTS
+    assert np.isnan(res.jac).all()
+    assert f"its norm was {norms[-1]}." in res.message
+    assert f"{res.trace.gnorm[-2]:.2g}" == norms[-1]  # as the advice says
+    fixed = st.minimize(fun, [-1.2, 1.0], jac=noted, method="gd", step=1e-4, budget=st.Budget(grads=9))
+    assert np.isnan(fixed.jac).all()
+    assert f"{fixed.trace.gnorm[-2]:.2g}" == norms[-1]
+
+
+@pytest.mark.parametrize("x0", [[-1.2, 1.0], [[-1.2, 1.0], [0.0, 0.0]]])
+def test_second_derivatives_that_a_method_does_not_use_are_named(x0):
+    f = st.functions["rosenbrock"].at(n=2)
+    for name in ("hvp", "hess"):
+        told = st.minimize(f, x0, jac=f.grad, **{name: getattr(f, name)}).message
+        for message in [told] if isinstance(told, str) else told:
+            assert f"The method 'cgd-auto' does not use {name}. (See steepen" in message
+        used = st.minimize(f, x0, jac=f.grad, method="newton", **{name: getattr(f, name)}).message
+        assert "does not use" not in "".join(used)
+    assert "does not use" not in "".join(st.minimize(f, x0).message)  # f has both: nobody asked for them
+
+
+USE = """
+import steepen as st
+
+res = st.minimize(st.functions["branin"], [1.0, 2.0], method="cgd", lam=0.1, step=0.01)
+print(res.trace.f[0], res.x @ res.x, res.fun < 1, res.status.advice)
+row = st.minimize(**st.table1["branin"].arguments("cgd-fd"))
+print(row.statuss)
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_takes_the_fields_of_a_result_and_no_others(tmp_path):
+    pytest.importorskip("pyright", reason="pyright is not installed")
+    (file := tmp_path / "use.py").write_text(USE, "utf-8")
+    words = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, file]
+    said = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    assert "1 error," in said, said
+    assert 'Cannot access attribute "statuss"' in said

@@ -72,10 +72,10 @@ def main():
         print(one, trial.run(one), peers.run(one), sep="\n")
         return
     given.out.mkdir(parents=True, exist_ok=True)
-    name = f"blocks-{given.method or 'all'}.jsonl"
+    name = f"blocks-{given.method or 'all'}.sqlite"
     found = _blocks(given, run_block, given.runs, name, given.method or "all methods", (given.method,))
     few = given.hard if given.hard is not None else 0 if given.method else HARD_RUNS
-    others = _blocks(given, run_hard, few, "blocks-hard.jsonl", "hard", ())
+    others = _blocks(given, run_hard, few, "blocks-hard.sqlite", "hard", ())
     (given.out / "failures.md").write_text(report.failures(found))
     (given.out / "failures-hard.md").write_text(report.failures(others))
     made = ((report.table, found), (report.hard, others))
@@ -91,7 +91,7 @@ def _blocks(given, work, runs, name, campaign, more):
     blocks = [(first, min(first + BLOCK, last)) for first in range(given.first, last, BLOCK)]
     file = JobFile(given.out / name, ("first", "last"), {"campaign": campaign})
     found = []
-    for done in run(work, blocks, send=lambda key: (*key, *more), file=file, jobs=given.jobs):
+    for done in run(work, blocks, send=lambda key: (*key, *more), file=file, workers=given.jobs):
         if done.error is not None:
             raise SystemExit(f"\nblock {done.key}: {done.error}")
         found.append(done.value)

@@ -1,50 +1,20 @@
-"""Turn the runs into tables and the picture of the README.
-
-python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into README.md, docs/when.md and docs/evidence.md
-python report.py --picture ../../docs/cifar100.svg
-"""
+"""The tables and the picture of the tasks, from their runs."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tasks import HISTORY, KINDS, LIKE, LONGER, SPECS
-from work import Job, choice, read
+from benchmarks.evidence.jobs import NETWORKS, Job, Records
+from benchmarks.evidence.methods import LENGTHS, ROWS
+from benchmarks.evidence.pages import cell, markdown, pair
+from benchmarks.evidence.tasks import SPECS, trials
 
 from steepen.train.results import Mean
 
-NAMES = {
-    "base": "{base}",
-    "base-less": "{base}, without what GapSAM watches",
-    "base-long": "{base}, a tenth more gradients",
-    "base-longer": "{base}, a quarter more gradients",
-    "ema": "{base} + EMA",
-    "smooth": "{base} + label smoothing",
-    "sam": "SAM throughout",
-    "sam-late": "SAM, last quarter",
-    "cgd-early": "CGD-FD, first quarter (the paper)",
-    "share4": "SAM, 1/4 of the batch, throughout",
-    "share4-late": "SAM, 1/4 of the batch, last half",
-    "share16": "SAM, 1/16 of the batch, throughout",
-    "share16-late": "SAM, 1/16 of the batch, last half",
-    "msam": "MSAM",
-    "gate": "GapSAM, settings of the base",
-    "gate-half": "the same, watching until the half",
-    "gap": "GapSAM before its gate, settings of the base",
-    "auto": "automatic",
-    "auto-base": "automatic, settings of the base",
-    "auto-second": "the same, every second step",
-    "auto-third": "automatic, a third of the gap",
-}
 RESNETS = {"cifar10-resnet": "cifar100-resnet", "cifar100-resnet": "cifar10-resnet"}  # one network
-Records = dict[Job, dict[str, Any]]
 
 
 def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
@@ -56,14 +26,6 @@ def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
     }
 
 
-def cell(values: Sequence[float], form: str) -> str:
-    mean, error = Mean.of(values)
-    if math.isnan(mean):
-        return "–"
-    text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
-    return text.replace("-", "−")
-
-
 def gaps(
     row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], key: str, scale: float
 ) -> list[float]:
@@ -73,10 +35,8 @@ def gaps(
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    places = (
-        [task] if method in HISTORY else [task, RESNETS.get(task, task)]
-    )  # the old rule perturbed when it saw fit
-    as_timed = "base" if method in LONGER else method
+    places = [task, RESNETS.get(task, task)]  # the old rule perturbed when it saw fit
+    as_timed = "base" if ROWS[method].method.length != 1 else method
     for at in places:
         base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
         if base is not None and own is not None:
@@ -89,24 +49,52 @@ def speed(done: Records, task: str, method: str, steps: float) -> str:
     return f"{ratio / next(iter(whole.values()))['steps']:.2f}" if whole else "–"
 
 
+def stopped(record: dict[str, Any], since: float = 0.0) -> tuple[float, float] | None:
+    """Return loss and accuracy where the validation loss was lowest; None if it was not read to the end.
+
+    `since` is the part of the run from which on a row may be stopped.
+    """
+    read = record.get("held_out") or [None]
+    if read[-1] is None:
+        return None
+    first = since * record["at"][-1]
+    both = zip(record["at"], read, strict=True)
+    at = min((loss, i) for i, (at, loss) in enumerate(both) if loss is not None and at >= first)[1]
+    return record["losses"][at], record["accuracies"][at]
+
+
+def by_seed(done: Records, task: str, method: str, *, early: bool = False) -> dict[int, tuple[float, float]]:
+    """Return loss and accuracy of the runs of a row: at the end, or stopped early by validation data."""
+    runs = {seed: run for seed, run in finals(done, task, method).items() if run["loss"] is not None}
+    since = ROWS[method].method.since
+    found = {
+        seed: stopped(run, since) if early else (run["loss"], run["accuracy"]) for seed, run in runs.items()
+    }
+    return {seed: pair for seed, pair in found.items() if pair is not None}
+
+
+def ends(done: Records, task: str, method: str, *, early: bool = False) -> list[tuple[float, float]]:
+    return list(by_seed(done, task, method, early=early).values())
+
+
+def best_length(done: Records, task: str) -> str:
+    """Return the base's row, of those with fewer steps and itself, with the lowest mean test loss."""
+    lengths = ["base", *(f"base-{part:g}" for part in LENGTHS)]
+    means = {name: Mean.of([loss for loss, _ in ends(done, task, name)])[0] for name in lengths}
+    return min((name for name in means if not math.isnan(means[name])), key=lambda name: means[name])
+
+
 def rows(done: Records, task: str) -> list[list[str]]:
-    spec = SPECS[task]
-    base, less = (finals(done, task, name) for name in ("base", "base-less"))
-    table: list[list[str]] = []
-    for method in (name for name in NAMES if name not in HISTORY):
-        row = finals(done, task, method)
-        row = {seed: record for seed, record in row.items() if record["loss"] is not None}
-        failed = [
-            job for job, record in done.items() if job[:3] == (task, method, "final") and "error" in record
-        ]
+    spec, table = SPECS[task], list[list[str]]()
+    base = finals(done, task, "base")
+    for method in ROWS:
+        row = {seed: r for seed, r in finals(done, task, method).items() if r["loss"] is not None}
         if not row:
-            if failed:
-                table.append([_name(method, spec), *["failed"] + [""] * 8])
             continue
         first = next(iter(row.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
-        timed = speed(done, task, method, first["steps"])
         sharp = [r["sharpness"]["largest"] for r in row.values() if "largest" in r.get("sharpness", {})]
+        early = ends(done, task, method, early=True)
         table.append([
             _name(method, spec),
             f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(row)),
@@ -114,20 +102,20 @@ def rows(done: Records, task: str) -> list[list[str]]:
             cell([r["loss"] for r in row.values()], ".3f"),
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
-            cell(gaps(row, less, "loss", 1), "+.3f") if method.startswith("gate") else "–",
-            timed, f"{Mean.of(sharp)[0]:.3g}" if sharp else "–",
+            pair(early), speed(done, task, method, first["steps"]),
+            f"{Mean.of(sharp)[0]:.3g}" if sharp else "–",
             cell([min(r["losses"]) for r in row.values() if "losses" in r], ".3f"),
         ])  # fmt: skip
     return table
 
 
 def _name(method: str, spec: Any) -> str:
-    return NAMES[method].format(base={"sgd": "SGD", "adamw": "AdamW"}[spec.base])
+    return ROWS[method].title.format(base={"sgd": "SGD", "adamw": "AdamW"}[spec.base])
 
 
 HEAD = [
-    "", "accuracy %", "test loss", "Δ accuracy",
-    "Δ loss", "Δ loss, less data", "seconds", "lowest on the way",
+    "", "accuracy %", "test loss", "Δ accuracy", "Δ loss", "stopped early: loss / accuracy", "seconds",
+    "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -140,42 +128,49 @@ TITLES = {
     "fashion4k-cnn": "Fashion-MNIST, 4 000 examples, convolutions",
     "fashion-mlp": "Fashion-MNIST, 60 000 examples, perceptron",
     "fashion-cnn": "Fashion-MNIST, 60 000 examples, convolutions",
+    "cifar100-noise20": "CIFAR-100, 20 % of the labels changed, ResNet-18",
+    "tabular-noise20": "A table, 20 % of the labels changed, perceptron",
+    "tabular-noise40": "A table, 40 % of the labels changed, perceptron",
+    "binary-noise20": "Two classes, 20 % of the labels changed, untuned perceptron",
+    "binary-noise40": "Two classes, 40 % of the labels changed, untuned perceptron",
 }
-SHORT = {
-    "base": "base",
-    "gate": "GapSAM",
-    "base-long": "base, + 10 %",
-    "ema": "EMA",
-    "smooth": "label smoothing",
-    "sam-late": "SAM, last quarter",
-    "share16-late": "SAM, 1/16, last half",
+Ends = list[tuple[float, float]]
+SHORT: dict[str, Callable[[Records, str], Ends]] = {
+    "base": lambda done, task: ends(done, task, "base"),
+    "base, best length": lambda done, task: ends(done, task, best_length(done, task)),
+    "base, stopped early": lambda done, task: ends(done, task, "base-less", early=True),
+    "EMA, stopped early": lambda done, task: ends(done, task, "ema-stopped", early=True),
+    "GapSAM": lambda done, task: ends(done, task, "gate"),
+    "GapSAM + EMA, stopped early": lambda done, task: ends(done, task, "gate-ema", early=True),
+    "CGD-FD, last quarter": lambda done, task: ends(done, task, "cgd-late"),
+    "SAM, last quarter": lambda done, task: ends(done, task, "sam-late"),
+    "SAM, 1/16, last half": lambda done, task: ends(done, task, "share16-late"),
+    "label smoothing": lambda done, task: ends(done, task, "smooth"),
 }
-
-
-def markdown(lines: list[list[str]]) -> str:
-    rule = "|---" * len(lines[0]) + "|"
-    rows = [f"| {' | '.join(line)} |" for line in lines]
-    return "\n".join([rows[0], rule, *rows[1:]])
+"""The columns of the overview."""
 
 
 def overview(done: Records) -> str:
-    """Return accuracy, final and lowest test loss of the rows that matter most, one line per task.
+    """Return test loss and accuracy of the rows that matter most, one line per task.
 
     Bold is what is ahead of all others in the line by more than two standard errors of the difference.
     """
-
-    def figures(r: dict[str, Any]) -> tuple[float, float, float]:
-        return 100 * r["accuracy"], r["loss"], min(r["losses"])
-
-    titles = ("accuracy, %", "final test loss", "lowest test loss on the way")
-    parts = [[[title, *SHORT.values()]] for title in titles]
-    for task, title in TITLES.items():
-        runs = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
-        for k, (form, better) in enumerate(((".2f", 1), (".3f", -1), (".3f", -1))):
-            means = [Mean.of([figures(r)[k] for r in row]) for row in runs]
-            cells = _emphasised(means, form, better)
-            parts[k].append([title, *(c if row else "–" for c, row in zip(cells, runs, strict=True))])
-    return "\n\n".join(markdown(lines) for lines in parts)
+    parts: list[str] = []
+    for k, title, form, scale, better in ((0, "test loss", ".3f", 1, -1), (1, "accuracy, %", ".2f", 100, 1)):
+        lines = [[title, *SHORT]]
+        for task, name in TITLES.items():
+            if not finals(done, task, "base"):
+                continue
+            found = [Mean.of([scale * end[k] for end in column(done, task)]) for column in SHORT.values()]
+            cells = _emphasised(found, form, better)
+            lines.append(
+                [
+                    name,
+                    *("–" if math.isnan(one.error) else cell for one, cell in zip(found, cells, strict=True)),
+                ]
+            )
+        parts.append(markdown(lines))
+    return "\n\n".join(parts)
 
 
 def _emphasised(found: Sequence[tuple[float, float]], form: str, better: int) -> list[str]:
@@ -186,7 +181,7 @@ def _emphasised(found: Sequence[tuple[float, float]], form: str, better: int) ->
 
     texts: list[str] = []
     for i, one in enumerate(found):
-        others = [other for k, other in enumerate(found) if k != i and not math.isnan(other[0])]
+        others = [other for k, other in enumerate(found) if k != i and not math.isnan(other[1])]
         best = all(ahead(one, other) for other in others)
         texts.append(f"**{one[0]:{form}}**" if best else f"{one[0]:{form}}")
     return texts
@@ -198,9 +193,10 @@ def tables(done: Records) -> str:
         spec, table = SPECS[task], rows(done, task)
         if not table:
             continue
-        trials = len(spec.lr) ** 2
         each = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
-        head = f"`{task}`: {trials} trials{each} of {spec.tuning:.3g} gradient-epochs for every row"
+        many = f"{len(trials(spec, 'sam'))} trials{each} of {spec.tuning:.3g} gradient-epochs"
+        tuned = "every row" if len(spec.lr) > 1 else "strengths alone"
+        head = f"`{task}`: {many} for {tuned}"
         table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:9], row[10].partition(" ±")[0]] for row in table]
         columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
         lines = [list(line) for line in zip(*columns, strict=True)]
@@ -266,69 +262,22 @@ CHOSEN_ON = ("cifar100-resnet", "characters", "mnist1d-mlp", "mnist1d-cnn", "fas
 
 
 def summary(done: Records) -> str:
-    """Return the table of the README: test losses on all tasks, those that nothing was chosen on first."""
-    names = {
-        ("base", "loss"): "base, at the end",
-        ("base", "losses"): "base, at its lowest",
-        ("ema", "losses"): "base + EMA, at its lowest",
-        ("gate", "loss"): "GapSAM, at the end",
-    }
-    lines = [["test loss", *names.values()]]
+    """Return the table of the README: all tasks, those that nothing was chosen on first."""
+    shown = ("base", "base, best length", "EMA, stopped early", "GapSAM", "CGD-FD, last quarter")
+    lines = [["test loss / accuracy in %", *shown, "seeds"]]
     for task in sorted(TITLES, key=lambda task: task in CHOSEN_ON):
-        row = [
-            [r[key] for r in finals(done, task, method).values() if r["loss"] is not None]
-            for method, key in names
-        ]
+        if not finals(done, task, "base"):
+            continue
+        found = [ends if len(ends := SHORT[name](done, task)) > 1 else [] for name in shown]
+        seeds = sorted({len(ends) for ends in found if ends})
         title = TITLES[task] + (" \\*" if task in CHOSEN_ON else "")
-        lines.append([title, *(cell([np.min(loss) for loss in losses], ".3f") for losses in row)])
+        many = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+        lines.append([title, *map(pair, found), many])
     return markdown(lines)
 
 
-PARTS = {"overview": overview, "tables": tables, "summary": summary}
-
-
-def inserted(page: str, done: Records) -> str:
-    """Return a page with the tables written anew between `<!-- NAME: ... -->` and `<!-- /NAME -->`."""
-    for name, part in PARTS.items():
-        page = re.sub(
-            rf"(<!-- {name}: .*?-->\n).*?(<!-- /{name} -->)",
-            lambda mark, part=part: f"{mark[1]}{part(done).strip()}\n{mark[2]}",
-            page,
-            flags=re.DOTALL,
-        )
-    return page
-
-
-def chosen(done: Records) -> str:
-    """Say which trial was best, for those who look at a campaign that is under way."""
-    lines = [
-        f"{task} {method}: trial {best}"
-        for task, spec in SPECS.items()
-        for method in KINDS
-        if method not in LIKE and (best := choice(spec, task, method, done)) is not None
-    ]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("runs", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--pages", type=Path, help="the folder of README.md")
-    parser.add_argument("--task", default="cifar100-resnet")
-    parser.add_argument("--overview", action="store_true", help="one line a task")
-    parser.add_argument("--chosen", action="store_true", help="the best trials so far")
-    given = parser.parse_args()
-    done = read(given.runs)
-    if given.picture:
-        picture(done, given.task, given.picture)
-    elif given.pages:
-        for name in ("README.md", "docs/when.md", "docs/evidence.md"):
-            path = given.pages / name
-            path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
-    else:
-        print((chosen if given.chosen else overview if given.overview else tables)(done))
-
-
-if __name__ == "__main__":
-    main()
+PARTS = {
+    "overview": lambda: overview(NETWORKS.read()),
+    "tables": lambda: tables(NETWORKS.read()),
+    "summary": lambda: summary(NETWORKS.read()),
+}

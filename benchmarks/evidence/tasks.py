@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import torch
-from captured import Captured
+from benchmarks.evidence import networks
+from benchmarks.evidence.cifar import read_cifar
+from benchmarks.evidence.data import load_data
+from benchmarks.evidence.methods import ROWS
+from benchmarks.evidence.networks import ResNet18, mlp
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from steepen.train.results import Choice, square
-from steepen.train.training import BASE, Data, Method
+from steepen.train.training import Data
 
-sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
-from benchmarks.training.cifar import read_cifar
-from benchmarks.training.data import load_data
-from benchmarks.training.methods import BACK, METHODS, last_rows
-from benchmarks.training.models import ResNet18, crops_and_flips, mlp
-from benchmarks.training.rivals import RivalTask, rival
-
-SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
 
 
@@ -54,7 +47,8 @@ class Spec:
     by_loss: bool = False  # choose by the loss in the place of the accuracy
     sharp: int = 0  # examples by which the sharpness is measured at the end
     sharp_seeds: int = 1
-    held_out: Callable[[Path], Tensor] | None = None  # rows for GapSAM to watch; else the last few
+    held_out: Callable[[Path], Tensor] | None = None  # validation rows; else the last few
+    rows: tuple[str, ...] = tuple(ROWS)
 
 
 def arrays(x: Any, y: Any, x_test: Any, y_test: Any) -> Data:
@@ -96,10 +90,28 @@ def fashion4k(folder: Path) -> Data:
     return data._replace(x=data.x[:4000], y=data.y[:4000])
 
 
-@cache
-def mnist1d(folder: Path) -> Data:
-    with np.load(folder / "mnist1d.npz") as z:
-        return Data(*(torch.from_numpy(z[key]) for key in ("x", "y", "x_test", "y_test")))
+def noisy(load: Callable[[Path], Data], part: float) -> Callable[[Path], Data]:
+    """Return what loads the data with a part of the training labels changed, each to another class."""
+
+    def loaded(folder: Path) -> Data:
+        data = load(folder)
+        random, count, n = np.random.default_rng(0), classes(data), len(data.y)
+        changed = random.random(n) < part
+        shift = torch.from_numpy(np.where(changed, random.integers(1, count, n), 0))
+        return data._replace(y=(data.y + shift) % count)
+
+    return loaded
+
+
+def kept(name: str) -> Callable[[Path], Data]:
+    """Return what loads the data that `prepare` has written under this name."""
+
+    @cache
+    def loaded(folder: Path) -> Data:
+        with np.load(folder / f"{name}.npz") as z:
+            return Data(*(torch.from_numpy(z[key]) for key in ("x", "y", "x_test", "y_test")))
+
+    return loaded
 
 
 LINES = 8000  # of the text to train on
@@ -138,12 +150,28 @@ def whole_files(folder: Path) -> Tensor:
 
 
 def prepare(folder: Path) -> None:
-    """Write what can be made here: MNIST-1D, and the sources of the standard library of this interpreter."""
+    """Write what can be made here: MNIST-1D, tables, the sources of this interpreter's library."""
+    folder.mkdir(parents=True, exist_ok=True)
     data = load_data("mnist1d")
     np.savez(folder / "mnist1d.npz", **{key: part.numpy() for key, part in data._asdict().items()})
+    four = {"n_informative": 12, "n_redundant": 6, "n_classes": 4, "n_clusters_per_class": 3}
+    two = {"n_informative": 8, "n_redundant": 4, "n_classes": 2, "n_clusters_per_class": 4}
+    write_table(folder / "tabular.npz", 2000, 30, **four)
+    write_table(folder / "binary.npz", 1000, 20, **two)
     paths = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
     texts = [path.read_text("ascii", errors="ignore").replace("\f", "") for path in paths]
     (folder / "text.txt").write_text("\f\n".join(texts), "ascii")
+
+
+def write_table(path: Path, examples: int, columns: int, **given: int) -> None:
+    """Write a table of scikit-learn's, so many examples of it to train on and 10 000 for the test."""
+    from sklearn.datasets import make_classification
+
+    x, y = make_classification(
+        examples + 10_000, columns, flip_y=0.0, class_sep=1.2, random_state=0, **given
+    )  # fmt: skip
+    x = ((x - x[:examples].mean(0)) / x[:examples].std(0)).astype(np.float32)
+    np.savez(path, x=x[:examples], y=y[:examples], x_test=x[examples:], y_test=y[examples:])
 
 
 def noise(name: str) -> Data:
@@ -152,9 +180,11 @@ def noise(name: str) -> Data:
     if name == "characters":
         codes = torch.randint(0, 97, (2000, LINE), generator=generator)
         return Data(codes, codes.roll(-1, 1), codes[:500], codes[:500])
-    shape = {"mnist1d": (40,), "fashion": (784,)}.get(name.partition("-")[0].rstrip("4k"), (3, 32, 32))
+    kind = name.partition("-")[0].rstrip("4k")
+    columns = {"mnist1d": 40, "fashion": 784, "tabular": 30, "binary": 20}
+    shape = (columns[kind],) if kind in columns else (3, 32, 32)
     x = torch.randn(2000, *shape, generator=generator)
-    y = torch.arange(2000) % (100 if "cifar100-" in name else 10)
+    y = torch.arange(2000) % {"cifar100": 100, "tabular": 4, "binary": 2}.get(kind, 10)
     return Data(x, y, x[:500], y[:500])
 
 
@@ -171,14 +201,14 @@ MNIST1D = (
     SMALL
     | _same("sam", (0.1, 0.2, 0.4))
     | _same("sam-late share4 share16 share4-late share16-late", (0.2, 0.4, 0.8))
-    | _same("cgd-early", (0.1, 0.3, 1.0))
+    | _same("cgd-early cgd-late", (0.1, 0.3, 1.0))
     | _same("msam", (0.3, 1.0, 3.0))
 )
 FASHION = (
     SMALL
     | _same("sam", (0.05, 0.1, 0.3))
     | _same("sam-late share4 share16 share4-late share16-late", (0.1, 0.3, 0.6))
-    | _same("cgd-early", (0.03, 0.1, 0.3))
+    | _same("cgd-early cgd-late", (0.03, 0.1, 0.3))
     | _same("msam", (0.1, 0.3, 1.0))
 )
 LARGE = _same("ema", (0.995, 0.999)) | _same("smooth", (0.05, 0.1))
@@ -187,6 +217,7 @@ RESNET = (
     | _same("sam", (0.05, 0.1))
     | _same("share4 share16", (0.1, 0.2))
     | _same("cgd-early", (0.02, 0.05))
+    | _same("cgd-late", (0.05, 0.2))
     | _same("msam", (0.05, 0.15))
 )
 TRANSFORMER = (
@@ -194,6 +225,7 @@ TRANSFORMER = (
     | _same("sam share4 share16", (0.02, 0.05))
     | _same("sam-late share4-late share16-late", (0.05, 0.1))
     | _same("cgd-early", (0.005, 0.02))
+    | _same("cgd-late", (0.02, 0.1))
     | _same("msam", (0.02, 0.05))
 )
 
@@ -203,11 +235,11 @@ def _perceptron(data: Data) -> nn.Module:
 
 
 def _signals(_: Data) -> nn.Module:
-    return models.Conv1d()
+    return networks.Conv1d()
 
 
 def _pictures(_: Data) -> nn.Module:
-    return models.Conv2d()
+    return networks.Conv2d()
 
 
 small = partial(Spec, batch=100, seeds=5, sharp=1000, sharp_seeds=5)
@@ -223,13 +255,20 @@ resnet = partial(
     tuning=10,
     lr=(0.2, 0.4),
     decay=(5e-4, 1e-3),
-    seeds=3,
+    seeds=5,
     nesterov=True,
     gpu=True,
     crops=True,
     sharp=500,
 )
-adamw = partial(Spec, epochs=30, tuning=10, seeds=3, base="adamw", gpu=True, strengths=TRANSFORMER, sharp=300)
+adamw = partial(Spec, epochs=30, tuning=10, seeds=5, base="adamw", gpu=True, strengths=TRANSFORMER, sharp=300)
+
+NOISY = (
+    "base", "base-less", "base-returned", "base-0.75", "base-0.5", "base-0.375", "base-0.25", "ema-stopped",
+    "smooth", "sam", "sam-late", "cgd-late", "share16", "share16-late", "share16-ema", "gate", "gate-kept",
+    "gate-0.75", "gate-0.5", "gate-ema", "early", "early-2", "early-ema",
+)  # fmt: skip
+"""The rows where labels are noisy."""
 
 SPECS: dict[str, Spec] = {
     "cifar100-resnet": resnet(
@@ -239,9 +278,9 @@ SPECS: dict[str, Spec] = {
         strengths=RESNET | _same("sam-late share4-late", (0.2, 0.4)) | _same("share16-late", (0.4, 0.8)),
     ),
     "mnist1d-mlp": overfits(
-        mnist1d, "mnist1d.npz", _perceptron, lr=(0.1, 0.2, 0.4), strengths=MNIST1D, tuning_seeds=3
+        kept("mnist1d"), "mnist1d.npz", _perceptron, lr=(0.1, 0.2, 0.4), strengths=MNIST1D, tuning_seeds=3
     ),
-    "mnist1d-cnn": overfits(mnist1d, "mnist1d.npz", _signals, lr=(0.05, 0.1, 0.2), strengths=MNIST1D),
+    "mnist1d-cnn": overfits(kept("mnist1d"), "mnist1d.npz", _signals, lr=(0.05, 0.1, 0.2), strengths=MNIST1D),
     "fashion4k-mlp": overfits(fashion4k, "fashion.npz", _perceptron, lr=(0.03, 0.1, 0.2), strengths=FASHION),
     "fashion4k-cnn": overfits(
         fashion4k, "fashion.npz", _pictures, lr=(0.03, 0.1, 0.2), strengths=FASHION, tuning=50
@@ -257,7 +296,7 @@ SPECS: dict[str, Spec] = {
     "cifar100-vit": adamw(
         partial(cifar, "cifar100"),
         "cifar100.npz",
-        lambda data: models.ViT(classes(data)),
+        lambda data: networks.ViT(classes(data)),
         batch=512,
         lr=(5e-4, 1e-3),
         decay=(0.02, 0.1),
@@ -267,7 +306,7 @@ SPECS: dict[str, Spec] = {
     "characters": adamw(
         text,
         "text.txt",
-        lambda data: models.Characters(classes(data), LINE),
+        lambda data: networks.Characters(classes(data), LINE),
         batch=128,
         lr=(1e-3, 2e-3),
         decay=(0.1, 0.5),
@@ -275,41 +314,50 @@ SPECS: dict[str, Spec] = {
         close=4,
         held_out=whole_files,
     ),
+    **{
+        f"cifar100-noise{percent}": resnet(
+            noisy(partial(cifar, "cifar100"), percent / 100),
+            "cifar100.npz",
+            strengths=RESNET | _same("share16-late", (0.4, 0.8)) | _same("share16 sam", (0.1, 0.4)),
+            rows=NOISY,
+        )
+        for percent in (20, 40)
+    },
+    **{
+        f"tabular-noise{percent}": overfits(
+            noisy(kept("tabular"), percent / 100),
+            "tabular.npz",
+            _perceptron,
+            lr=(0.01, 0.03, 0.1),
+            strengths=SMALL
+            | _same("sam sam-late", (0.05, 0.2, 0.8))
+            | _same("share16 share16-late", (0.2, 0.8, 2.0))
+            | _same("cgd-late", (0.03, 0.1, 0.3)),
+            rows=NOISY,
+        )
+        for percent in (20, 40)
+    },
+    **{
+        f"binary-noise{percent}": small(
+            noisy(kept("binary"), percent / 100),
+            "binary.npz",
+            _perceptron,
+            batch=50,
+            epochs=36,
+            tuning=36,
+            lr=(0.05,),
+            decay=(1e-4,),
+            strengths=SMALL
+            | _same("sam sam-late", (0.05, 0.2, 0.8))
+            | _same("share16 share16-late", (0.2, 0.5, 2.0))
+            | _same("cgd-late", (0.03, 0.1, 0.3)),
+            seeds=6,
+            rows=NOISY,
+        )
+        for percent in (20, 40)
+    },
 }
 """The tasks, the most wanted first."""
-
-
-KINDS: dict[str, Method] = {
-    "base": BASE,
-    "gate": METHODS["gap"],
-    "gate-half": METHODS["gap"],
-    "gap": replace(METHODS["gap"], options={"gate": None}),
-    "base-less": BASE,
-    "base-long": BASE,
-    "base-longer": BASE,
-    **{
-        name: METHODS[name]
-        for name in (
-            "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
-            "share4", "cgd-early", "msam",
-        )
-    },
-}  # fmt: skip
-"""The methods. base-less is the base without what GapSAM watches. base-long has a tenth more gradients: about
-as many seconds as share16-late. base-longer has a quarter more: no fewer seconds than any.
-
-gate is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
-trains well already. What it gains or loses cannot come from another lr or weight decay. gate-half watches
-until the half of the run, not until three quarters. gap is gate before there was one: with `gate=None`.
-"""
-TIMED = KINDS | {"closed": replace(METHODS["gap"], options={"gate": (1.0, 2.0)})}
-"""What is timed: the methods, and a GapSAM whose gate never opens: no gap exceeds the validation loss."""
-HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
-"""GapSAM of version 0.1: these rows are kept, and cannot be made any more."""
-LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = dict.fromkeys(
-    ("base-less", *LONGER, "gap", "gate", "gate-half", "closed"), "base"
-)  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:
@@ -318,118 +366,8 @@ def strengths(spec: Spec, method: str) -> tuple[float, ...]:
 
 
 def trials(spec: Spec, method: str) -> list[Choice]:
-    """Return lr, decay and strength of each trial."""
-    return square(spec.lr, spec.decay, strengths(spec, method))
-
-
-def smoothed(scores: Tensor, y: Tensor, smoothing: Any = 0.0) -> Tensor:
-    """Return the cross-entropy with smoothed labels, as torch's own; ε may be a number on the device."""
-    logs = scores.log_softmax(-1)
-    wanted = logs.gather(-1, y.unsqueeze(-1)).squeeze(-1)
-    return -((1 - smoothing) * wanted + smoothing * logs.mean(-1)).mean()
-
-
-def plain(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    return F.cross_entropy(scores.flatten(0, -2), y.flatten(), label_smoothing=label_smoothing)
-
-
-def held_out(data: Data, part: float) -> Data:
-    """Return the training part without its last examples, to be judged by these."""
-    cut = len(data.x) - round(part * len(data.x))
-    return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
-
-
-@dataclass(frozen=True)
-class CapturedTask(RivalTask):
-    """A task whose passes are captured: each leaves the gradients on the parameters."""
-
-    passes: Any = None
-
-    def train_on(self, model: Any, optimizer: Any, x: Any, y: Any) -> None:
-        if not hasattr(optimizer, "passes"):
-            optimizer.zero_grad()
-            self.passes(model, x, y, self.smoothing)
-        else:
-            for part in optimizer.passes((x, y)):
-                optimizer.record_loss(self.passes(model, *part, self.smoothing))
-        optimizer.step()
-
-
-class Bench:
-    """A task on a device: one network and its passes for all runs, its weights drawn anew for each."""
-
-    def __init__(self, name: str, folder: Path | None, device: str, toy: bool = False) -> None:
-        spec = SPECS[name]
-        data = noise(name) if folder is None else spec.load(folder)
-        if toy:
-            spec = replace(spec, batch=min(spec.batch, 32), network=TOYS.get(name, spec.network))
-            data = Data(data.x[:200], data.y[:200], data.x_test[:200], data.y_test[:200])
-        self.spec, self.toy = spec, toy
-        layout = {"memory_format": torch.channels_last} if data.x.ndim == 4 and device == "cuda" else {}
-        dtype = torch.bfloat16 if device == "cuda" and data.x.is_floating_point() else None
-        x, x_test = (part.to(device, dtype or part.dtype, **layout) for part in (data.x, data.x_test))
-        self.data = Data(x, data.y.to(device), x_test, data.y_test.to(device))
-        self.network = lambda: spec.network(data).to(device, **layout)
-        self.task = RivalTask(
-            self._new, plain, self.data, spec.batch, partial(_base, spec, device == "cuda"),
-            crops_and_flips if spec.crops else None, torch.bfloat16 if device == "cuda" else None,
-        )  # fmt: skip
-        if device == "cuda":
-            self.model = self._new(0)
-            sizes = [spec.batch, spec.batch // 4, spec.batch // 16]
-            first = self.data.x[: spec.batch], self.data.y[: spec.batch]
-            passes = Captured(self.model, smoothed, *first, sizes, compiled=True)
-            own = {one.name: getattr(self.task, one.name) for one in fields(RivalTask)} | {
-                "make": self._again
-            }
-            self.task = CapturedTask(**own, passes=passes)
-        self.device = device
-        self.held_out = None
-        if spec.held_out is not None and folder is not None:
-            rows = spec.held_out(folder)
-            self.held_out = rows[rows < len(self.data.x)]
-
-    def _new(self, seed: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            return self.network()
-
-    def _again(self, seed: int) -> nn.Module:
-        """Put new weights into the network whose passes are captured."""
-        self.model.load_state_dict(self._new(seed).state_dict())
-        self.model.zero_grad()
-        return self.model.train()
-
-    def at(self, stage: str, method: str = "base", strength: float = 0.0) -> RivalTask:
-        """Return the task to be judged by the test part, or by what is held out of the training part."""
-        task, by_gap = rival(self.task, method, strength), TIMED[method].by_gap
-        if stage == "final":
-            own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
-            back = {"gate": BACK, "closed": BACK, "gate-half": 0.5}.get(method, 1.0)
-            watched = own if by_gap or method == "base-less" else None
-            return replace(task, held_out=watched, given_back=back)
-        data = held_out(self.data, SPLIT)
-        return replace(task, data=data, held_out=last_rows(len(data.y)) if by_gap else None)
-
-    def grads(self, stage: str, method: str) -> float:
-        """Return the minibatch gradients of a run."""
-        epochs = self.spec.epochs if stage == "final" else self.spec.tuning
-        if self.toy:
-            epochs = 4 if stage == "final" else 1
-        return LONGER.get(method, 1.0) * epochs * len(self.at(stage).data.x) / self.spec.batch
-
-
-def _base(spec: Spec, fused: bool, params: Any, lr: float, decay: float) -> torch.optim.Optimizer:
-    if spec.base == "adamw":
-        return torch.optim.AdamW(params, lr=lr, weight_decay=decay, fused=fused)
-    return torch.optim.SGD(
-        params, lr=lr, momentum=0.9, nesterov=spec.nesterov, weight_decay=decay, fused=fused
-    )
-
-
-TOYS: dict[str, Callable[[Data], nn.Module]] = {
-    "cifar10-resnet": lambda data: ResNet18(classes(data), 8),
-    "cifar100-resnet": lambda data: ResNet18(classes(data), 8),
-    "cifar100-vit": lambda data: models.ViT(classes(data), 16, 2, 2),
-    "characters": lambda data: models.Characters(classes(data), LINE, 16, 2, 2),
-}
+    """Return lr, decay and strength of each trial; the strengths alone where lr and decay have one value."""
+    own = strengths(spec, method)
+    if len(spec.lr) == 1:
+        return [Choice(spec.lr[0], spec.decay[0], one) for one in own]
+    return square(spec.lr, spec.decay, own)

@@ -1,39 +1,35 @@
 """Variants of GapSAM's ascent step and gate, against GapSAM as it is: the same seeds, the same gradients.
 
-    python variants.py --data DIR [--out FILE] [--only mnist1d-mlp] [--seeds 5] [--methods gate late]
-
-`late` takes the whole batch for its ascent steps in the last quarter of the run. `functional` keeps the
-gradient with respect to the logits at x and takes the Jacobian at x + s; that needs a forward pass over the
-batch at x, a third of a gradient; `functional-free` is not charged for it. `gate-0.1-0.2` has a gate that
-begins to open where the gap is a tenth of the validation loss, and is open at two tenths. Gates are chosen
-on the perceptrons and judged on the convolutions. `back-0.6` trains on what it watches from six tenths of
-the run on, not from three quarters on. A run that has a line in the file is not made again.
-Prints the mean difference to GapSAM, paired by seed, with its standard error.
-
-`base@constant` and `gate@constant` keep the learning rate after the warm-up; with `tenth` it falls to a tenth
-of its peak, not to 0; with `third` the peak is a third of the tuned one. With `--plans` it prints GapSAM
-beside the base: `python variants.py --out rates.jsonl --plans --seeds 0` shows what was found.
+`variants`: `late` takes the whole batch for its ascent steps in the last quarter of the run. `functional`
+keeps the gradient with respect to the logits at x and takes the Jacobian at x + s; that needs a forward pass
+over the batch at x, a third of a gradient; `functional-free` is not charged for it.
+`gates`: `gate-0.1-0.2` has a gate that begins to open where the gap is a tenth of the validation loss, and is
+open at two tenths. Gates are chosen on the perceptrons and judged on the convolutions.
+`backs`: `back-0.6` trains on what it watches from six tenths of the run on, not from three quarters on.
+`rates`: `base@constant` and `gate@constant` keep the learning rate after the warm-up; with `tenth` it falls
+to a tenth of its peak, not to 0; with `third` the peak is a third of the tuned one.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
-from tasks import Bench
+from benchmarks.evidence.bench import Bench
+from benchmarks.evidence.methods import RETURNED
+from benchmarks.evidence.methods import ROWS as EVIDENCE
+from benchmarks.evidence.runner import Records, Study
 from torch import Tensor
 
 from steepen.torch import GapSAM
 from steepen.train import training
 from steepen.train.results import Choice, Mean
-from steepen.train.training import BASE, METHODS, Method, Task, fit, learning_rate
+from steepen.train.training import BASE, Method, Task, fit, learning_rate
 
 SMALL = {  # the base's settings are those that its trials have chosen
     "mnist1d-mlp": Choice(0.4, 1e-3),
@@ -112,20 +108,20 @@ class Variant(Method):
         return kind[self.options["kind"]](base, model, total_steps=steps, **options)
 
 
+GAP = EVIDENCE["gate"].method
 KINDS: dict[str, Method] = {
     "base": BASE,
-    "gate": METHODS["gap"],
+    "gate": GAP,
     **{
-        name: Variant("GapSAM", ascent_fraction=1 / 16, options={"kind": name})
+        name: Variant("GapSAM", ascent_fraction=1 / 16, options={"kind": name}, returned=RETURNED)
         for name in ("late", "functional", "functional-free")
     },
     **{
-        f"gate-{low}-{high}": replace(METHODS["gap"], options=METHODS["gap"].options | {"gate": (low, high)})
-        for low, high in GATES
+        f"gate-{low}-{high}": replace(GAP, options=GAP.options | {"gate": (low, high)}) for low, high in GATES
     },
-    **{f"back-{part}": METHODS["gap"] for part in BACKS},
+    **{f"back-{part}": replace(GAP, returned=part) for part in BACKS},
     **{f"base@{plan}": BASE for plan in PLANS if plan},
-    **{f"gate@{plan}": METHODS["gap"] for plan in PLANS if plan},
+    **{f"gate@{plan}": GAP for plan in PLANS if plan},
 }
 
 
@@ -141,51 +137,64 @@ def ending_at(part: float) -> Callable[[float, float], float]:
 
 def task_of(bench: Bench, method: str) -> Task:
     """Return the task for a method."""
-    task = bench.at("final", "base" if method.partition("@")[0] == "base" else "gate")
-    if method.startswith("back-"):
-        return replace(task, given_back=float(method.removeprefix("back-")))
+    task = bench.at("final", EVIDENCE["base" if method.partition("@")[0] == "base" else "gate"])
     if method.startswith("functional"):
         return FunctionalTask(**{one.name: getattr(task, one.name) for one in fields(Task)})
     return task
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path("data"))
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".jsonl"))
-    parser.add_argument("--only", default="", help="tasks whose name contains this")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--methods", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--plans", action="store_true", help="compare with the base, by learning rate")
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    lines = given.out.read_text("utf-8").splitlines() if given.out.exists() else []
-    done = {(run["task"], run["method"], run["seed"]): run for run in map(json.loads, lines)}
-    for name in (name for name in SMALL if given.only in name and given.seeds):
-        bench = Bench(name, given.data, "cpu")
-        for seed in range(given.seeds):
-            for method in given.methods:
-                if (name, method, seed) in done:
-                    continue
-                kind, (end, peak) = KINDS[method], PLANS[method.partition("@")[2]]
-                choice = SMALL[name]._replace(lr=peak * SMALL[name].lr)
-                with mock.patch.object(training, "learning_rate", ending_at(end)):
-                    run = fit(
-                        task_of(bench, method), method, kind, choice, seed=seed,
-                        grads=bench.grads("final", "base"), evaluations=2,
-                    )  # fmt: skip
-                record = {"task": name, "method": method, "seed": seed, "loss": run.loss}
-                record |= {"accuracy": run.accuracy, "steps": run.steps, "perturbed": run.perturbed}
-                record |= {"gradients": run.gradients, "seconds": round(run.seconds, 1)}
-                done[name, method, seed] = record
-                with given.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record) + "\n")
-    (table_of_plans if given.plans else table)(done, [name for name in SMALL if given.only in name])
+class Variants(Study):
+    """One of the questions, by its rows."""
+
+    tasks = tuple(SMALL)
+
+    def __init__(self, name: str, rows: Sequence[str]) -> None:
+        self.name, self._rows = name, ("gate", *rows)
+
+    def rows(self, task: str) -> Sequence[str]:
+        return self._rows
+
+    def jobs(self, task: str, rows: Sequence[str], seeds: int | None = None) -> Iterator[Any]:
+        for seed in range(5 if seeds is None else seeds):
+            yield from ((task, method, seed) for method in rows)
+
+    def bench(self, task: str, data: Path, device: str, toy: bool) -> Bench:
+        torch.set_num_threads(1)
+        return Bench(task, None if toy else data, device, toy)
+
+    def make(self, job: Any, values: Any, bench: Bench) -> dict[str, Any]:
+        task, method, seed = job
+        end, peak = PLANS[method.partition("@")[2]]
+        choice = SMALL[task]._replace(lr=peak * SMALL[task].lr)
+        with mock.patch.object(training, "learning_rate", ending_at(end)):
+            run = fit(
+                task_of(bench, method), method, KINDS[method], choice, seed=seed, grads=bench.grads("final"),
+                evaluations=2,
+            )  # fmt: skip
+        return {
+            "loss": run.loss, "accuracy": run.accuracy, "steps": run.steps, "perturbed": run.perturbed,
+            "gradients": run.gradients, "seconds": round(run.seconds, 1),
+        }  # fmt: skip
 
 
-def table(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) -> None:
-    """Print each method's test loss and accuracy, and the differences to GapSAM as it is."""
-    for name in names:
+VARIANTS = Variants("variants", ["late", "functional", "functional-free"])
+GATED = Variants("gates", [f"gate-{low}-{high}" for low, high in GATES])
+RETURNS = Variants("backs", [f"back-{part}" for part in BACKS])
+RATES = Variants(
+    "rates", ["base", *(f"{kind}@{plan}" for kind in ("base", "gate") for plan in PLANS if plan)]
+)
+
+
+def text() -> str:
+    """Return what was found of each question."""
+    parts = [f"{study.name}:\n{table(study.read())}" for study in (VARIANTS, GATED, RETURNS)]
+    return "\n\n".join([*parts, f"{RATES.name}:\n{table_of_plans(RATES.read())}"])
+
+
+def table(done: Records) -> str:
+    """Return each method's test loss and accuracy, and the differences to GapSAM as it is."""
+    lines: list[str] = []
+    for name in SMALL:
         for method in KINDS:
             seeds = [seed for task, one, seed in done if (task, one) == (name, method)]
             if not seeds:
@@ -199,25 +208,27 @@ def table(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) ->
                     if (name, "gate", seed) in done
                 ]
                 cells += [Mean.of(list(own.values())).text(form, scale), Mean.of(gap).text("+" + form, scale)]
-            print(f"{name:14} {method:16} {len(seeds)} seeds  " + "  ".join(f"{cell:>18}" for cell in cells))
+            cell_texts = "  ".join(f"{cell:>18}" for cell in cells)
+            lines.append(f"{name:14} {method:16} {len(seeds)} seeds  {cell_texts}")
+    return "\n".join(lines)
 
 
-def table_of_plans(done: dict[tuple[str, str, int], dict[str, Any]], names: list[str]) -> None:
-    """Print test loss and accuracy of base and GapSAM under each learning rate, and their differences."""
+def table_of_plans(done: Records) -> str:
+    """Return test loss and accuracy of base and GapSAM under each learning rate, and their differences."""
     heads = (f"{what}{one}" for what in ("loss ", "accuracy ") for one in ("base", "GapSAM", "Δ"))
-    print(f"{'task':14} {'learning rate':14} {'':8}  " + "  ".join(f"{head:>15}" for head in heads))
-    for name, plan in itertools.product(names, PLANS):
+    lines = [f"{'task':14} {'learning rate':14} {'':8}  " + "  ".join(f"{head:>15}" for head in heads)]
+    for name, plan in itertools.product(SMALL, PLANS):
         pairs, cells = pairs_of(done, name, plan), list[str]()
         for what, form, scale in (("loss", ".3f", 1), ("accuracy", ".2f", 100)) if pairs else ():
             cells += [Mean.of([pair[i][what] for pair in pairs]).text(form, scale) for i in (0, 1)]
             cells += [Mean.of([two[what] - one[what] for one, two in pairs]).text("+" + form, scale)]
         if cells:
-            print(
-                f"{name:14} {plan or 'to 0':14} {len(pairs):2} seeds  " + "  ".join(f"{c:>15}" for c in cells)
-            )
+            cell_texts = "  ".join(f"{cell:>15}" for cell in cells)
+            lines.append(f"{name:14} {plan or 'to 0':14} {len(pairs):2} seeds  {cell_texts}")
+    return "\n".join(lines)
 
 
-def pairs_of(done: dict[tuple[str, str, int], dict[str, Any]], name: str, plan: str) -> list[tuple[Any, Any]]:
+def pairs_of(done: Records, name: str, plan: str) -> list[tuple[Any, Any]]:
     """Return the runs of the base and of GapSAM with the same seeds, under one plan of the learning rate."""
     base, gate = (f"{kind}@{plan}".rstrip("@") for kind in ("base", "gate"))
     return [
@@ -225,7 +236,3 @@ def pairs_of(done: dict[tuple[str, str, int], dict[str, Any]], name: str, plan: 
         for (task, method, seed), run in done.items()
         if (task, method) == (name, base) and (name, gate, seed) in done
     ]
-
-
-if __name__ == "__main__":
-    main()

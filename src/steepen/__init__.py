@@ -26,16 +26,14 @@ True
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
 from ._call.minimize import minimize
 from ._call.told import Run
-from ._tools.absent import explain_absent_paper
 from ._tools.version import version
 from .budget import Budget
-from .drivers.checkpoint import CheckpointError
+from .drivers.packing import CheckpointError
 from .drivers.watch import State
 from .methods import BFGS, CGD, DFP, GD, CGDAuto, Method, Newton, Proposal
 from .result import Best, Result
@@ -56,8 +54,6 @@ __all__ = [
     "minimize", "penalties", "schedules", "steps", "sweep", "switches", "table1", "theory",
 ]  # fmt: skip
 
-explain_absent_paper(Path(__file__).parent)
-
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
@@ -69,4 +65,6 @@ def __getattr__(name: str) -> object:
         return getattr(importlib.import_module("._sweep", __name__), name)
     if name in {"Table1Row", "table1"}:
         return getattr(importlib.import_module("._table1", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    instead = {"Direction": "Method, with `direction` in place of `propose`", "directions": "methods"}
+    hint = f"; use steepen.{instead[name]} (docs/own.md)" if name in instead else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

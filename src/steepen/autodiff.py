@@ -5,23 +5,19 @@ Both integrations map over rows, so a function written for one point serves a ba
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ._tools.optional import load
+from ._tools.traces import contents, has_rules, signature
 from .arrays import Array, is_numpy, to_numpy
 from .callables import Function, Functions
 from .tensors import fetched, tensor
 
 AUTODIFF = ("jax", "torch")
-
-UNPRINTED = re.compile(r" at 0x\w+|\bcustom_\w+(?=\[)")  # objects and derivative rules, printed by name alone
-FEW = 1024  # the numbers that a derivative rule reads are compared at every call if there are no more of them
 
 
 def differentiate(library: str, given: Functions, x: Array, like: Any) -> Functions:
@@ -34,8 +30,8 @@ def differentiate(library: str, given: Functions, x: Array, like: Any) -> Functi
 class _Program:
     """The trace of a function, and what JAX has compiled of it, for one point or for rows."""
 
-    def __init__(self, jax: Any, seen: Any, rows: bool, *kept: Any):
-        self._core, self._jaxpr, self._kept = jax.extend.core, seen.jaxpr, kept  # alive, as are their ids
+    def __init__(self, jax: Any, seen: Any, rows: bool):
+        self._core, self._jaxpr = jax.extend.core, seen.jaxpr
         grad = jax.grad(self._value, argnums=1)
 
         def hvp(data: Any, x: Array, v: Array) -> Array:
@@ -70,12 +66,11 @@ def _with_jax(fun: Function, x: Array) -> Functions:
 
         point = jax.ShapeDtypeStruct(x.shape[-1:], x.dtype)
         found = jax.make_jaxpr(anew)(point)
-        rules = jax.make_jaxpr(jax.grad(anew))(point) if has_rules(found) else None
-        key = (*key_of(fun, found.jaxpr, rules, told=True), rows)
+        key = signature(found.jaxpr), rows, *(_rules(jax, anew, point) if has_rules(found.jaxpr) else ())
         if key not in _PROGRAMS:
             if len(_PROGRAMS) == PROGRAMS:
                 del _PROGRAMS[next(iter(_PROGRAMS))]
-            _PROGRAMS[key] = _Program(jax, found, rows, fun, rules)
+            _PROGRAMS[key] = _Program(jax, found, rows)
         return _PROGRAMS[key], found.consts
 
     def call(name: str, *points: Array) -> Array:
@@ -87,50 +82,17 @@ def _with_jax(fun: Function, x: Array) -> Functions:
     return Functions(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
 
 
-def has_rules(jaxpr: Any) -> bool:
-    """Return whether a trace has derivative rules of the user's or of JAX."""
-    return "custom_" in str(jaxpr)
+def _rules(jax: Any, fun: Function, point: Any) -> tuple[Any, ...]:
+    """Return what tells the derivatives of a function that has rules of its own: operations and numbers."""
 
+    def product(x: Any, v: Any) -> Any:
+        return jax.jvp(jax.grad(fun), (x,), (v,))
 
-def key_of(fun: Any, jaxpr: Any, rules: Any = None, told: bool = False) -> tuple[Any, ...]:
-    """Return what tells a traced function: its operations and their data, and itself if not all is printed.
-
-    `rules` is the trace of its gradient, if it has derivative rules: these are printed by their names alone.
-    Where they are `told` by it, since nothing else is differentiated, a function with rules may be another.
-    """
-    text, more = str(jaxpr), ()
-    printed, constants = UNPRINTED.sub("", text), inner_constants(jaxpr)
-    if rules is not None:
-        data = map(_contents, (*rules.consts, *inner_constants(rules.jaxpr)))
-        more = UNPRINTED.sub("", str(rules)), *data
-    own = fun
     try:
-        hash(fun)
-    except TypeError:  # its fields have no hash
-        own = id(fun)
-    known = " at 0x" not in text if told else printed == text
-    return printed, *more, *map(id, constants), None if known else own
-
-
-def _contents(data: Any) -> tuple[Any, ...]:
-    """Return what tells the data of a derivative rule, a new object in every trace: its numbers, if few."""
-    try:
-        numbers = np.asarray(data).tobytes() if data.size <= FEW else b""
-    except TypeError:  # it is being traced
-        numbers = b""
-    return data.shape, str(data.dtype), numbers
-
-
-def inner_constants(jaxpr: Any) -> Iterator[Any]:
-    """Yield the data that functions inside of a function have closed over."""
-    for equation in jaxpr.eqns:
-        for value in equation.params.values():
-            for part in cast("list[Any]", value if isinstance(value, tuple | list) else [value]):
-                if hasattr(part, "consts"):
-                    yield from part.consts
-                    yield from inner_constants(part.jaxpr)
-                elif hasattr(part, "eqns"):
-                    yield from inner_constants(part)
+        found = jax.make_jaxpr(product)(point, point)
+    except TypeError:  # it has no second derivative
+        found = jax.make_jaxpr(jax.grad(fun))(point)
+    return signature(found.jaxpr), *map(contents, found.consts)
 
 
 def _with_torch(fun: Function, x: Array, like: Any) -> Functions:

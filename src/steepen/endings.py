@@ -45,16 +45,12 @@ class Doubt(enum.Enum):
 
 def by_value(run: Run) -> Status | None:
     """Return the status that follows from f at the iterate, and from the step that led there."""
-    here, tolerances = run.here, run.tolerances
+    here, before, tolerances = run.here, run.before, run.tolerances
     f = here.f
-    if not f >= tolerances.bottom:
+    if not tolerances.bottom <= f < math.inf:
         return Status.UNBOUNDED if f < tolerances.bottom else Status.NONFINITE_VALUE
-    if f == math.inf:
-        return Status.NONFINITE_VALUE
-    if not run.moved or not (tolerances.f or tolerances.x):
+    if not (tolerances.f or tolerances.x) or before is None or not run.moved:
         return None
-    before = run.before
-    assert before is not None
     if tolerances.f:
         fall = run.f_before - f
         if 0 <= fall <= tolerances.f * max(abs(run.f_before), abs(f), 1.0):

@@ -58,12 +58,16 @@ class Objective:
     hess: Any = None
     differences: DifferenceOptions = field(default_factory=DifferenceOptions)
     workers: Map | None = None
+    ahead: int = 0
+    """How many values of the next difference workers evaluate beside f at a trial point."""
     rows: tuple[Any, ...] = ()
     """Arrays with data for each row of a batch."""
     scale: NDArray[np.float64] | None = None
     """The scales of the variables, if the problem is stated in x/scale."""
     like: Any = None
     """A tensor like those that the functions take, if the run itself is on the host."""
+    passed: str = ""
+    """The second derivative that was passed as an argument: "hvp" or "hess"."""
 
     def placed(self) -> Objective:
         """Return the same on the arrays of its run: the user's, or NumPy's in place of small tensors.
@@ -121,6 +125,7 @@ class Objective:
             products,
             matrices,
             differentiates=bool(self.library),
+            passed=self.passed,
         )
 
     def _gradients(self, settings: Settings, x: Vector, eps: float) -> Gradients:

@@ -14,6 +14,7 @@ from .drivers.caller import Meter
 from .questions import Vector
 from .result import Best, Result
 from .run import Run
+from .scale import scale_of
 from .status import Status
 from .tensors import tensor
 from .trace import Trace
@@ -21,6 +22,10 @@ from .vectors import copied
 
 LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
 """Ends whose last point is of no use: the best one is returned instead."""
+
+
+UNEVEN = 1e3
+"""Where the sizes of the variables differ by more, a message names `x_scale`."""
 
 
 def result_of(run: Run, meter: Meter, trace: Trace | None, like: Any = None) -> Result:
@@ -40,7 +45,7 @@ def result_of(run: Run, meter: Meter, trace: Trace | None, like: Any = None) -> 
         x=x, fun=f, jac=g, success=status.success, status=status, message=_message(run, status), nit=here.k,
         nfev=meter.nfev, njev=meter.njev, nhev=meter.nhev, nhvp=meter.nhvp, best=lowest,
         hvp_source=run.method.source(run.problem), trace=trace, method=run.method.name, seconds=meter.seconds,
-        learnt=learnt,
+        nfev_unused=meter.unused, learnt=learnt,
     )  # fmt: skip
     return of_library(result, like)
 
@@ -57,11 +62,42 @@ def of_library(result: Result, like: Any) -> Result:
 
 
 def _message(run: Run, status: Status) -> str:
-    """Return the message of a run, with its error estimate, and whether a finite point was seen."""
+    """Return the message of a run, with figures, and advice where it was cut or failed."""
     if run.best is None:
         return status.message.replace("x is the best finite point seen", "no finite point was seen")
-    figure = f" Their error is about {run.error:.2g}." if status is Status.INACCURATE_GRADIENT else ""
-    return status.explained(run.problem.gradients.sentence(status) + figure)
+    return status.explained(
+        run.problem.gradients.sentence(status) + _figure(run, status) + _advice(run, status) + _unused(run)
+    )
+
+
+def _figure(run: Run, status: Status) -> str:
+    """Return what a message says in numbers: the error of ∇f, or ∇f where it was last known."""
+    if status is Status.INACCURATE_GRADIENT:
+        return f" Their error is about {run.error:.2g}."
+    if status is Status.MAX_GRADIENTS and run.searches and run.here.g is None and run.before is not None:
+        return f" It did not cover the gradient at x; one iterate before, its norm was {run.gnorm:.2g}."
+    return ""
+
+
+def _advice(run: Run, status: Status) -> str:
+    """Return what to try where the sizes of the variables are very different."""
+    cut = Status.MAX_ITERATIONS <= status <= Status.MAX_SECONDS
+    if not (run.searches and (cut or status is Status.LINE_SEARCH_FAILED)):
+        return ""
+    limits = run.problem.space.limits
+    sizes = scale_of("auto", run.start, None if limits is None else limits.T.tolist())
+    spread = float(sizes.max() / sizes.min())
+    if not spread > UNEVEN:
+        return ""
+    return f' The sizes of the variables differ by a factor of {spread:.0e}: x_scale="auto" may help.'
+
+
+def _unused(run: Run) -> str:
+    """Return which second derivative was passed, and is not used by the method."""
+    passed = run.problem.passed
+    if not passed or run.method.source(run.problem) is not None:
+        return ""
+    return f" The method {run.method.name!r} does not use {passed}."
 
 
 def joined(results: Sequence[Result], seconds: float) -> Result:

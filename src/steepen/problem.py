@@ -45,6 +45,8 @@ class Problem:
     matrices: str = "difference"
     differentiates: bool = False
     """Whether ∇f comes from autodiff."""
+    passed: str = ""
+    """The second derivative that was passed as an argument: "hvp" or "hess"."""
 
     def value(self, x: Vector) -> Asking[float]:
         """Ask for f(x)."""

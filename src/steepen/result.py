@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .status import Status
 from .trace import Trace
@@ -46,10 +47,11 @@ class Result(Mapping[str, Any]):
     success, status, message : whether a tolerance was met; the outcome; its description
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
+    nfev_unused : how many of the nfev values were evaluated ahead (`speculate`), and made for nothing
     best : the best finite point seen
     hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "difference", "bfgs" or "dfp";
         None where the method needs none
-    trace : the Trace, or None
+    trace : the Trace; None with `trace=False`, and by default under `engine="jax"`
     method : the method's name
     seconds : wall time of the run
     hess_inv : the method's approximation of the inverse Hessian; see below
@@ -64,26 +66,32 @@ class Result(Mapping[str, Any]):
     (120, True)
     """
 
-    x: Any
-    fun: Any
-    jac: Any
-    success: Any
-    status: Any
-    message: Any
-    nit: Any
-    nfev: Any
-    njev: Any
-    nhev: Any
-    nhvp: Any
+    # "| Any": an array for a batch, or of another library; a type checker takes what a single run has
+    x: NDArray[Any] | Any
+    fun: float | Any
+    jac: NDArray[Any] | Any
+    success: bool | Any
+    status: Status | Any
+    message: str | Any
+    nit: int | Any
+    nfev: int | Any
+    njev: int | Any
+    nhev: int | Any
+    nhvp: int | Any
     best: Best
     hvp_source: str | None
-    trace: Trace | None
+    trace: Trace | Any
     method: str
     seconds: float
+    nfev_unused: Any = 0
     learnt: InitVar[Any] = None
 
     def __post_init__(self, learnt: Any) -> None:
-        vars(self)["_learnt"] = learnt  # not a field: `hess_inv` is built from it, and equality ignores it
+        # no fields: `hess_inv` and `covariance` are made of them, and equality ignores them
+        vars(self)["_learnt"], vars(self)["_measure"] = learnt, None
+
+    def __getstate__(self) -> dict[str, Any]:  # a saved result has no function
+        return vars(self) | {"_measure": None}
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -118,6 +126,32 @@ class Result(Mapping[str, Any]):
 
         return InverseHessian(*learnt)
 
+    def covariance(self) -> NDArray[np.float64]:
+        """Measure the inverse Hessian at x: the covariance of estimates, for a negative log-likelihood.
+
+        H comes from `hess`, `hvp` or autodiff if there is one, else from central differences of ∇f, 4n
+        gradients, or of f, 4n² values; 4n values or more find their lengths. These evaluations are not
+        counted. NaN for variables at a bound, and for those that a direction moves along which f does not
+        bend clearly. For a single run of the eager engine that was not loaded from a file.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> H = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> res = st.minimize(lambda x: 0.5 * x @ H @ x, [1.0, 2.0, 3.0], jac=lambda x: H @ x)
+        >>> res.covariance().round(4)
+        array([[ 0.6667, -0.3333,     nan],
+               [-0.3333,  0.6667,     nan],
+               [    nan,     nan,     nan]])
+        """
+        measure = vars(self)["_measure"]
+        if measure is None:
+            raise ValueError(
+                "covariance: this result does not know its function: it is of a batch, a `Run`, the compiled "
+                "engine or a file. st.minimize(fun, res.x, ...) has one that does"
+            )
+        return measure()
+
     def row(self, b: int) -> Result:
         """Return the result of one row of a batch, in the form of a single run.
 
@@ -138,7 +172,8 @@ class Result(Mapping[str, Any]):
         return Result(**values)
 
     def __repr__(self) -> str:
-        shown = [name for name in _NAMES if name not in {"best", "trace", "hess_inv"}]
+        hidden = {"best", "trace", "hess_inv"} | ({"nfev_unused"} if not self.nfev_unused else set[str]())
+        shown = [name for name in _NAMES if name not in hidden]
         width = max(map(len, shown))
         lines: list[str] = []
         for name in shown:

@@ -33,7 +33,7 @@ from .status import Status
 from .steps.step import Found, Step
 from .switches import Switch
 from .tolerances import Tolerances
-from .vectors import finite, norm
+from .vectors import dot, finite, norm
 
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
@@ -154,8 +154,8 @@ class Run:
         gradients, here = self.problem.gradients, self.here
         if not self.stalled:
             self.p = yield from self._direction(here)
-        if not self._given and (status := (yield from gradients.ends(self))):
-            return self._end(status)
+        if not self._given and (end := (yield from gradients.ends(self))) is not None:
+            return (yield from self._follow(end))
         if self.stalled:  # p and slope are those of the last step
             return (yield from self._recover(here))
         if self.searches:
@@ -220,8 +220,7 @@ class Run:
     def _arrive(self, here: Point, found: Found | None = None) -> Asking[None]:
         """Move to a point where f is known; see whether it is an end, and evaluate ∇f there if it is not."""
         self.here, f = here, here.f
-        lowest = math.inf if self.best is None else self.best.f
-        if -math.inf < f < lowest:
+        if -math.inf < f < (math.inf if self.best is None else self.best.f):
             self.best = here
         status = endings.by_value(self)
         if here.k and self.method.penalised and self.follows:
@@ -235,7 +234,9 @@ class Run:
 
     def _count_stalls(self, f: float) -> None:
         """Count the searches since one has lowered f visibly."""
-        least = max(SHOWS * self.problem.eps * abs(f), self.step.noise)
+        least = SHOWS * self.problem.eps * abs(f)
+        if self.step.noise > least:
+            least = self.step.noise
         if not self._given:
             least = max(least, self.problem.gradients.eps_f(f))
         self.stalls = 0 if self.f_before - f > least else self.stalls + 1
@@ -319,9 +320,9 @@ class Run:
             self.times_doubted += 1
         better = False
         if end is not Status.CONVERGED:
-            better, status = yield from self._look_closer(stalled)
-            if status is not None:
-                return self._end(status)
+            better, closer = yield from self._look_closer(stalled)
+            if closer is not None:
+                return (yield from self._follow(closer))
         if better and not doubted:
             self.stalls = 0
             yield from self._stay(here._replace(g=None, error=None))
@@ -331,7 +332,20 @@ class Run:
             return (yield from self._stay(here))
         self._end(end)
 
-    def _look_closer(self, stalled: bool) -> Asking[tuple[bool, Status | None]]:
+    def _follow(self, end: Status | Point) -> Asking[None]:
+        """End, or go on at a lower point that values have shown and no direction led to."""
+        if isinstance(end, Status):
+            return self._end(end)
+        here, self.stalled = self.here, False
+        self.method.revise(here)
+        self.p, self.alpha, self.lam = end.x - here.x, 1.0, 0.0
+        self.slope = dot(here.g, self.p)
+        if self.watched:
+            yield Moved(self)
+        self.before, self.moved = here, True
+        yield from self._arrive(end._replace(k=here.k + 1), Found(1.0, end.x, end.f))
+
+    def _look_closer(self, stalled: bool) -> Asking[tuple[bool, Status | Point | None]]:
         """Return whether a more accurate gradient can be had, and the status where f cannot be lowered."""
         gradients = self.problem.gradients
         if self._given:

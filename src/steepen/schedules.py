@@ -70,7 +70,7 @@ class Constant(Schedule):
 class L(Schedule):
     """The paper's L(a, b): T equally spaced values from a to b, and b from then on.
 
-    T is by default the length of the run.
+    T is by default the length of the run: the limit on gradients or iterations.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if shape and rows is None:
         raise ValueError(
             f"{name}: expected a number for a single run, got an array of shape {shape}; "
-            "for one value per iteration pass a function of k"
+            "for one value per iteration pass a function of k, such as steepen.L(a, b)"
         )
     if shape and shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")

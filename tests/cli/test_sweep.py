@@ -58,9 +58,9 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys):
     first = capsys.readouterr().out
     assert first.splitlines()[0].split()[:2] == ["function", "method"]
     assert first.splitlines()[-1] == f"288 runs, in {Path('out', 's')}"
-    before = Path("out/s/results.jsonl").read_bytes()
+    before = Path("out/s/results.sqlite").read_bytes()
     assert {path.name for path in Path("out/s").iterdir()} >= {"settings.csv", "profiles.png"}
-    rows = st.load_results("out/s/results.jsonl")
+    rows = st.load_results("out/s/results.sqlite")
     assert len(rows) == 288
     assert sorted(rows.step.unique()) == pytest.approx([0.001, 0.01, 0.1])  # even in logs
     row = rows[(rows.method == "gd") & (rows.step == 0.1)].iloc[0]
@@ -69,7 +69,7 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys):
     assert row.f == alone.fun
     assert main(["sweep", "s.toml"]) == 0
     assert capsys.readouterr().out == first
-    assert Path("out/s/results.jsonl").read_bytes() == before
+    assert Path("out/s/results.sqlite").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_map_for_every_value_of_another_setting():
          "grads, evals, iters, seconds"),
         ("mine:falling", "often", "lam: expected a number, a schedule"),
         ('["gd", "cgd-fd"]', '["gd"]', "lam: method 'gd' has no such setting"),
-        ("points =", "jobs = 2\npoints =", "jobs: expected none in the file; the command has --jobs"),
+        ("points =", "workers = 2\npoints =", "workers: expected none in the file; the command has"),
         ("mine:bowl", ":bowl", "fun: ':bowl' could not be imported: Empty module name"),
         ("[5, 40]", "[-5]", "at: expected a whole number, 0 or more, got -5"),
         ("[5, 40]", "[5, 41]", "at: expected at most the budget, 40 gradients, got 41"),
@@ -162,7 +162,7 @@ def test_a_refused_file_leaves_an_earlier_folder_as_it_was(capsys):
 @pytest.mark.parametrize("jobs", ["-1", "2"])
 def test_a_number_of_jobs_as_on_the_page(jobs, capsys):
     Path("s.toml").write_text(SMALL)
-    assert main(["sweep", "s.toml", "--jobs", jobs]) == 0
+    assert main(["sweep", "s.toml", "--workers", jobs]) == 0
     several = capsys.readouterr().out
     assert main(["sweep", "s.toml", "--out", "one"]) == 0
     assert capsys.readouterr().out.splitlines()[:-1] == several.splitlines()[:-1]
@@ -170,8 +170,10 @@ def test_a_number_of_jobs_as_on_the_page(jobs, capsys):
 
 def test_no_jobs_at_all_are_refused(capsys):
     Path("s.toml").write_text(SMALL)
-    assert main(["sweep", "s.toml", "--jobs", "0"]) == 2
-    assert capsys.readouterr().err == "steepen: --jobs: expected 1 or more, or -1 for one per core, got 0\n"
+    assert main(["sweep", "s.toml", "--workers", "0"]) == 2
+    assert (
+        capsys.readouterr().err == "steepen: --workers: expected 1 or more, or -1 for one per core, got 0\n"
+    )
 
 
 @pytest.mark.parametrize("columns", [60, 80])

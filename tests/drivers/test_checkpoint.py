@@ -235,9 +235,9 @@ def test_a_file_that_was_cut_off_or_damaged_is_refused_or_no_harm_was_done(writt
 
 
 EDITS = {
-    "a state": "UPDATE state SET content = zeroblob(length(content)) WHERE name = 'array 0' AND run = 1",
-    "no state": "DELETE FROM state WHERE name = 'array 1'",
-    "no tree": "DELETE FROM state WHERE name = 'tree'",
+    "a state": "UPDATE state SET content = zeroblob(length(content)) WHERE run = 1",
+    "half a state": "UPDATE state SET content = substr(content, 1, 200) WHERE run = 1",
+    "another's state": "UPDATE state SET content = (SELECT x FROM trace LIMIT 1) WHERE run = 0",
     "no header": "DELETE FROM header", "settings": "UPDATE header SET text = '{}' WHERE name = 'settings'",
     "no json": "UPDATE header SET text = 'x' WHERE name = 'settings'", "a table": "DROP TABLE answers",
     "an answer": "UPDATE answers SET answer = zeroblob(30)",
@@ -433,7 +433,9 @@ def test_a_batch_of_a_function_whose_rounding_hangs_on_the_batch_is_resumed_up_t
 
     def go(iters, **more):
         fun = lambda x: 0.5 * ((x @ matrix) * x).sum(-1) - x @ b + (x**4).sum(-1)  # noqa: E731
-        return st.minimize(fun, x0, jac=slope, method="cgd", budget=st.Budget(iters=iters), **more)
+        product = lambda x, v: v @ matrix + 12 * x**2 * v  # noqa: E731  a difference would magnify the last bits
+        budget = st.Budget(iters=iters)
+        return st.minimize(fun, x0, jac=slope, hvp=product, method="cgd", budget=budget, **more)
 
     whole = go(9)
     assert asked[:2] == [7, 1]
@@ -551,6 +553,32 @@ def test_killed_at_any_call_a_batch_goes_on_without_evaluating_any_point_twice(t
         same(res, whole)
         assert sum(map(len, before + after)) == sum(map(len, calls))
         assert sorted(b"".join(before + after)) == sorted(b"".join(calls))
+
+
+class Several(st.Method):
+    """A method of the user's, with settings in a tuple, and memory of all kinds."""
+
+    def __init__(self, memory):
+        self.rules, self.memory, self.seen = (np.sin, abs), memory, []
+
+    def begin(self, problem, here):
+        self.seen = [here.f]
+
+    name = "several"
+
+    def direction(self, problem, here):
+        self.seen.append({"f": (here.f, here.g.copy())})
+        return -(1.0 + abs(self.rules[0](len(self.seen)))) * here.g
+
+
+def test_a_method_of_the_users_goes_on_with_its_settings_and_its_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("steepen.drivers.checkpoint.PART", math.inf)  # at every iterate
+    memory = {"F": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "none": None, "empty": np.zeros((0, 2))}
+    resumed(tmp_path, ONE, (3, 9), method=Several(memory), step=0.001)
+    for wrong in ({1, 2}, b"bytes", np.array([None, 1])):
+        with pytest.raises(st.CheckpointError, match=r"^checkpoint: a field of the method or step is a "):
+            run(method=Several(wrong), step=0.001, checkpoint=tmp_path / "wrong.db")
+        (tmp_path / "wrong.db").unlink()
 
 
 SUDDEN = """

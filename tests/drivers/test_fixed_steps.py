@@ -10,7 +10,7 @@ import pytest
 
 import steepen as st
 from steepen import Budget, Status
-from steepen.drivers import fixed_steps, lockstep
+from steepen.drivers import fixed_results, lockstep
 from steepen.penalties import L1, L2, Huber, PNorm, SquaredL2
 from steepen.schedules import Auto, L, Perturbed, Signed
 from steepen.switches import After, FirstGuard, GoodDrop, Never, SmallImprovement
@@ -306,7 +306,7 @@ def test_the_order_in_memory_does_not_matter(method):
 
 @pytest.mark.parametrize("trace", TRACES)
 def test_a_trace_that_grows(monkeypatch, trace):
-    monkeypatch.setattr(fixed_steps, "FIRST_BLOCK", 1)
+    monkeypatch.setattr(fixed_results, "FIRST_BLOCK", 1)
     step = np.array([1.0, 0.7, 0.4, 1e-3])
     batch = check_problem(
         BY_NAME["booth"], "gd", per_row={"step": 0.1 * step}, rows=4, budget=Budget(iters=400), trace=trace

@@ -62,14 +62,56 @@ def test_each_line_is_an_evaluation():
 def test_wrong_logs_are_refused_before_any_work(tmp_path):
     with pytest.raises(TypeError, match=r"^log: expected a path or a callable"):
         st.minimize(never, ONE, log=3)
-    with pytest.raises(ValueError, match=r"^log: the folder"):
-        st.minimize(never, ONE, log=tmp_path / "none" / "log")
+    for path, what in (
+        (tmp_path / "none" / "log", "in a folder that does not exist"),
+        (tmp_path, "a folder"),
+    ):
+        with pytest.raises(ValueError, match=f"^log: expected a path to write to; .* is {what}"):
+            st.minimize(never, ONE, log=path)
     path = tmp_path / "log"
     st.minimize(lambda x: x @ x, np.ones(3), log=path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"^log: line 1 of .* is no evaluation with 2 variables"):
+    with pytest.raises(ValueError, match=r"^log: line 1 of .* is no evaluation .* expected 2 var"):
         st.minimize(never, ONE, log=path)
     assert path.read_bytes() == before
     path.write_text("once upon a time\n")
     with pytest.raises(ValueError, match=r"^log: line 1 of"):
         st.minimize(never, ONE, log=path)
+
+
+def shifted(x, by, *_):
+    return ((x - by) ** 2).sum(axis=-1)
+
+
+def test_the_log_of_other_data_is_refused(tmp_path):
+    path, data = tmp_path / "log", np.arange(3.0)[:, None]
+    given = {"rows": data, "log": path}
+    whole = st.minimize(shifted, MANY, **given)
+    same(st.minimize(never, MANY, **given), whole)
+    for x0, others, text in (
+        (MANY, {"rows": data + 1.0}, "other data"), (MANY, {"args": (np.arange(2.0),)}, "other data"),
+        (MANY[:2], {"rows": data[:2]}, "row 2, and this is 2 rows"), (ONE, {"args": (0.5,)}, "a single run"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^log: line .* is no evaluation of this problem: .*{text}"):
+            st.minimize(never, x0, **(given | {"rows": None} | others))
+    one = tmp_path / "one"
+    st.minimize(shifted, ONE, (np.ones(2), never), log=one)
+    st.minimize(never, ONE, (np.ones(2), plain), log=one)
+    with pytest.raises(ValueError, match="other data"):
+        st.minimize(never, ONE, (2 * np.ones(2), never), log=one)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"x": [1.0, 2.0], "f": 1.0}', "[1, 2]", '{"x": [1.0, 2.0], "row": null, "f": null}',
+        '{"x": [1.0, 2.0], "row": null, "f": 1.0, "g": [1.0]}', '{"x": [1.0, 2.0], "row": 0, "f": 1.0}',
+        '{"x": ["a", "b"], "row": null, "f": 1.0}', '{"x": [1.0, 2.0], "row": null, "f": "low"}',
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_evaluation_is_refused(tmp_path, line):
+    path = tmp_path / "log"
+    path.write_text(line + "\n")
+    with pytest.raises(ValueError, match=r"^log: line 1 of .* is no evaluation of this problem"):
+        st.minimize(never, ONE, jac=True, log=path)
+    assert path.read_text() == line + "\n"

@@ -94,6 +94,37 @@ def test_as_many_rows_as_variables_or_data():
     np.testing.assert_allclose(many.x, TRUE[:2], atol=0.05)
 
 
+def test_a_function_for_one_point_is_found_out_where_there_are_as_many_rows_as_data():
+    def of_one(x, y):
+        return ((x[0] - y) ** 2).sum(axis=0)
+
+    def scaled(x, y):
+        return (x[0] - y) ** 2 + x[1] ** 2
+
+    for fun, x0, data in (
+        (of_one, np.zeros((5, 1)), np.arange(25.0).reshape(5, 5)), (scaled, np.zeros((2, 2)), np.arange(2.0)),
+        (scaled, np.zeros((3, 3)), np.arange(3.0)), (of_one, np.zeros((2, 2)), np.arange(4.0).reshape(2, 2)),
+    ):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match=r"expected .* rows of x|broadcast"):
+            st.minimize(fun, x0, rows=data)
+        alone = [st.minimize(fun, one, (own,)) for one, own in zip(x0, data, strict=True)]
+        many = st.minimize(fun, x0, rows=data, workers=map)
+        np.testing.assert_array_equal(many.x, [one.x for one in alone])
+
+
+def test_data_that_a_function_changes_are_copies():
+    def fun(x, y):
+        f = ((x - y) ** 2).sum(axis=-1)
+        y[...] = 0.0
+        return f
+
+    data, kept = WEIGHTS.reshape(6, 2).copy(), WEIGHTS.reshape(6, 2)
+    for workers in (None, map):
+        res = st.minimize(fun, np.zeros((6, 2)), rows=data, workers=workers)
+        np.testing.assert_allclose(res.x, kept, atol=1e-6)
+        np.testing.assert_array_equal(data, kept)
+
+
 def test_a_function_for_one_point_is_mapped_over_the_rows():
     one = np.vectorize(lambda x, y: ((x[0] * np.exp(-x[1] * TIMES) - y) ** 2).sum(), signature="(n),(m)->()")
     res = st.minimize(one, STARTS, rows=DATA)

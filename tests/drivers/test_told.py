@@ -1,9 +1,13 @@
 """A run that is told its values is the run that `minimize` makes, wherever it is cut, copied and moved."""
 
 import copy
+import itertools
 import math
 import pickle
 import random
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -161,10 +165,101 @@ def test_a_failure_is_a_nan_of_the_function(failure, source):
             if ask.wanted == "gradient":
                 run.tell(one, slope(x))
             elif math.isnan(fun(x)):
-                run.tell(one, failure)
+                run.tell(one, failure)  # of f alone, where both are wanted
             else:
                 run.tell(one, plain(x), *([slope(x)] if both else []))
     same(run.result(), wanted)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_gradient_that_failed_is_one_of_nan(failure):
+    run = st.Run(ONE, jac="apart")
+    run.tell(run.ask(), plain(ONE))
+    run.tell(run.ask(), failure)
+    assert run.result().status is st.Status.NONFINITE_GRADIENT
+
+
+def test_arguments_that_change_later_are_not_seen():
+    x0, scale, bounds = ONE.copy(), np.array([4.0, 0.5]), [(-2.0, 2.0), (-2.0, 2.0)]
+    run = st.Run(x0, x_scale=scale, bounds=bounds)
+    x0[:] = scale[:] = 7.0
+    bounds[0] = (5.0, 6.0)
+    run.ask().points[:] = 9.0
+    for one in (run, copy.deepcopy(run)):
+        while ask := one.ask():
+            one.tell(ask, [plain(x) for x in ask.points])
+        same(one.result(), minimized("2-point", x_scale=[4.0, 0.5], bounds=[(-2.0, 2.0), (-2.0, 2.0)]))
+
+
+def test_one_of_a_thousand_points_is_asked_for_and_told_at_once():
+    """No work for each point that waits; it was quadratic in their number."""
+    run = st.Run(np.zeros(1000), jac="3-point")
+    run.tell(run.ask(), 1.0)
+    seen, began = [], time.process_time()
+    for number in range(1000):
+        ask = run.ask(most=1)
+        seen.append(ask.points[0].tobytes())
+        run.tell(ask.ids[0], float(number))
+    assert len(set(seen)) == 1000 < len(run.ask().ids) + 1001
+    assert time.process_time() - began < 5.0  # 0.3 s; it was 46
+
+
+def test_many_runs_side_by_side():
+    """As a cluster with four places does: whatever run a place takes its point from, and answers late."""
+    random.seed(1)
+    starts = np.random.default_rng(0).uniform(-2.0, 2.0, (6, 2))
+    runs, out = [st.Run(x0, jac="3-point") for x0 in starts], {}
+    while True:
+        for number, run in enumerate(runs):
+            ask = run.ask(most=4 + len(out))
+            waiting = [one for one in zip(ask.ids, ask.points, strict=True) if (number, one[0]) not in out]
+            for one, x in waiting[: max(0, 4 - len(out))]:
+                out[number, one] = x
+        if not out:
+            break
+        number, one = random.choice(list(out))
+        runs[number].tell(one, plain(out.pop((number, one))))
+    for run, x0 in zip(runs, starts, strict=True):
+        same(run.result(), minimized("3-point", x0))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np, steepen as st
+
+def f(x):
+    return float(100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2)
+
+path, dies = sys.argv[1], sys.argv[2]
+run = st.Run.load(path)
+if not (ask := run.ask(most=1)):
+    print("ended")
+    sys.exit()
+if dies == "before":
+    os.kill(os.getpid(), signal.SIGKILL)
+run.tell(ask, f(ask.points[0]))
+if dies == "told":
+    os.kill(os.getpid(), signal.SIGKILL)
+run.save(path)
+if dies == "saved":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow  # a process for each answer
+@pytest.mark.bits  # functions of another process are not moved
+def test_a_process_that_is_killed_anywhere_between_ask_and_tell_loses_no_answer_that_was_saved(tmp_path):
+    def f(x):
+        return float(100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2)
+
+    path, dies = tmp_path / "run", itertools.cycle(["before", "told", "saved", "never"])
+    given = {"jac": "3-point", "budget": st.Budget(evals=20)}
+    st.Run(ONE, **given).save(path)
+    for _ in range(60):
+        code = [sys.executable, "-c", KILLED, str(path), next(dies)]
+        if subprocess.run(code, capture_output=True, text=True).stdout == "ended\n":
+            break
+    same(st.Run.load(path).result(), st.minimize(f, ONE, **given))
 
 
 def test_the_result_is_there_at_any_time_and_counts_what_was_told():
@@ -218,6 +313,8 @@ def test_wrong_answers_are_refused_and_the_run_goes_on():
     run, other = st.Run(ONE, jac="3-point"), st.Run(ONE, jac="3-point")
     first = run.ask()
     refused(run, TypeError, "^ask: expected what ask", 3, 1.0)
+    refused(run, TypeError, "^ask: expected what ask", None, 1.0)
+    refused(st.Run(ONE), TypeError, "^ask: expected what ask", None, 1.0)
     refused(run, ValueError, "^id: '0-nonsense' does not wait", "0-nonsense", 1.0)
     refused(run, ValueError, "^ask: .* another run", other.ask(), 1.0)
     refused(run, TypeError, "^f: expected a real scalar", first, "one")
@@ -245,6 +342,7 @@ def test_wrong_gradients_are_refused_and_the_run_goes_on():
     refused(run, ValueError, r"^g: expected shape \(2,\), got shape \(3,\)", run.ask(), 1.0, [1.0, 2.0, 3.0])
     refused(run, TypeError, "^g: expected real numbers", run.ask(), 1.0, [1j, 2.0])
     refused(run, TypeError, "^f: expected a real scalar", run.ask(), (1.0, 2.0), [1.0, 2.0])
+    refused(run, TypeError, r"^f: .* two arguments, tell\(ask, f, g\)", run.ask(), (1.0, [1.0, 2.0]))
     run = st.Run(ONE, jac="apart", hess=True, method="newton")
     run.tell(run.ask(), plain(ONE))
     refused(run, TypeError, "^g: the run asked for the gradient alone", run.ask(), 1.0, slope(ONE))
@@ -258,6 +356,7 @@ def test_wrong_gradients_are_refused_and_the_run_goes_on():
     ("error", "text", "given"),
     [
         (ValueError, "x0: expected a NumPy array of shape", {"x0": np.ones((3, 2))}),
+        (TypeError, "x0: expected a start, since the function of a Run", {"x0": plain}),
         (ValueError, "x0: expected finite numbers", {"x0": [math.nan]}),
         (ValueError, "jac: expected True", {"jac": slope}),
         (ValueError, "jac: expected True", {"jac": "jax"}),
@@ -316,3 +415,129 @@ def test_an_answer_to_another_point_is_not_taken():
     other.tell(other.ask(), 1.0, [2.0, 1.0])
     assert run.ask().ids[0].split("-")[0] == other.ask().ids[0].split("-")[0]
     refused(run, ValueError, "^ask: .* does not wait", other.ask(), 0.5, [1.0, 1.0])
+
+
+# --- what is known from elsewhere --------------------------------------------------------------------------
+
+
+@pairs(method=("cgd-auto", "newton", "gd"), source=SOURCES, scale=(None, (4.0, 0.5)), dtype=("f8", "f4"))
+def test_a_run_with_the_log_of_another_asks_nothing_again(tmp_path, method, source, scale, dtype):
+    if source == "cs" and dtype == "f4":
+        pytest.skip("complex steps need float64")
+    given = {"method": method, "x_scale": scale, "budget": st.Budget(iters=12)}
+    wanted, x0 = minimized(source, ONE.astype(dtype), **given), ONE.astype(dtype)
+    same(told(source, x0, log=tmp_path / "log", **given), wanted)
+    again = st.Run(x0, log=tmp_path / "log", **SOURCES[source][0], **given)
+    same(again.result(), wanted)
+    assert not again.ask()
+
+
+def test_a_run_that_died_goes_on_from_its_log_and_each_answer_is_a_line(tmp_path):
+    wanted, lines = minimized("2-point"), []
+    for cut in range(0, wanted.nfev, 9):
+        path = tmp_path / str(cut)
+        run = st.Run(ONE, log=str(path))
+        for _ in range(cut):
+            ask = run.ask(1)
+            run.tell(ask, plain(ask.points[0]))
+        del run
+        assert len(path.read_text().splitlines()) == cut
+        same(told("2-point", log=path), wanted)
+        assert len(path.read_text().splitlines()) == wanted.nfev
+    run = st.Run(ONE, jac=True, log=lines.append)
+    run.tell(run.ask(), 3.0, [1.0, 2.0])
+    assert [lines[0][name] for name in ("x", "f", "g", "row")] == [ONE.tolist(), 3.0, [1.0, 2.0], None]
+
+
+def test_a_run_that_was_saved_goes_on_with_its_log(tmp_path):
+    run = st.Run(ONE, log=str(tmp_path / "log"))
+    run.tell(run.ask(), plain(ONE))
+    run.save(tmp_path / "run")
+    again = st.Run.load(tmp_path / "run")
+    while ask := again.ask():
+        again.tell(ask, [plain(x) for x in ask.points])
+    same(again.result(), minimized("2-point"))
+    assert len((tmp_path / "log").read_text().splitlines()) == again.result().nfev
+
+
+def test_the_log_of_another_problem_is_refused(tmp_path):
+    told("2-point", log=tmp_path / "log")
+    with pytest.raises(ValueError, match=r"^log: line 1 of .* is no evaluation .* expected 3 var"):
+        st.Run([1.0, 2.0, 3.0], log=tmp_path / "log")
+
+
+@pairs(source=("together", "apart", "2-point", "3-point"), scale=(None, (4.0, 0.5)), how=("file", "deepcopy"))
+def test_points_that_were_evaluated_before_are_not_asked_for(tmp_path, source, scale, how):
+    wanted = minimized(source, x_scale=scale)
+    seen = []
+    told(source, x_scale=scale, log=lambda line: seen.append(line))
+    x = np.array([line["x"] for line in seen])
+    known = {"f": [plain(one) for one in x]}
+    if source in ("together", "apart"):
+        known["g"] = [slope(one) for one in x]
+    run = st.Run(ONE, x_scale=scale, **SOURCES[source][0])
+    few = {name: value[::2] for name, value in known.items()}
+    run.tell(x=x[::2], **few)
+    if how == "file":
+        run.save(tmp_path / "run")
+        run = st.Run.load(tmp_path / "run")
+    else:
+        run = copy.deepcopy(run)
+    asked = 0
+    while ask := run.ask():
+        asked += len(ask)
+        each, gradients = answers(ask)
+        run.tell(ask, *([each[0], gradients[0]] if gradients else [each[0] if len(ask) == 1 else each]))
+    same(run.result(), wanted)
+    assert 0 < asked <= len(seen) - len(set(map(bytes, x[::2]))) + 2
+
+
+def test_a_value_known_from_before_answers_what_waits():
+    run = st.Run(ONE, jac="3-point")
+    run.tell(run.ask(), plain(ONE))
+    ask = run.ask()
+    run.tell(x=ask.points[1:], f=[plain(one) for one in ask.points[1:]])
+    assert run.ask().ids == ask.ids[:1]
+    refused(run, ValueError, "^id: .* told already", ask.ids[2], 1.0)
+    run.tell(x=ask.points[0], f=plain(ask.points[0]))
+    assert run.ask().ids != ask.ids[:1]
+    assert run.result().nit + run.result().nfev >= 5
+
+
+def test_a_gradient_is_checked_where_that_is_wished():
+    def tell_all(slope_of):
+        run = st.Run(ONE, jac=True, check_gradient=True)
+        while ask := run.ask():
+            run.tell(ask, plain(ask.points[0]), slope_of(ask.points[0]))
+        return run.result()
+
+    same(tell_all(slope), minimized("together", check_gradient=True))
+    with pytest.raises(ValueError, match=r"^jac: it .* at x0"):
+        tell_all(lambda x: -slope(x))
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "given"),
+    [
+        (TypeError, "f: expected what was found there", {"x": ONE}),
+        (TypeError, "x: give either an ask", {"x": ONE, "f": 1.0, "ask": "0-0"}),
+        (ValueError, r"x: expected shape \(2,\) or \(k, 2\), got shape \(3,\)", {"x": np.ones(3), "f": 1.0}),
+        (ValueError, r"x: expected 2 numbers, .* all finite", {"x": [math.nan, 1.0], "f": 1.0}),
+        (ValueError, "f: expected 2 values", {"x": np.ones((2, 2)), "f": [1.0, 2.0, 3.0]}),
+        (TypeError, "f: expected a real scalar", {"x": ONE, "f": "low"}),
+        (ValueError, "g: expected 2 gradients", {"x": np.ones((2, 2)), "f": [1.0, 2.0], "g": [[1.0, 2.0]]}),
+        (ValueError, r"g: expected shape \(2,\)", {"x": ONE, "f": 1.0, "g": [1.0, 2.0, 3.0]}),
+    ],
+)
+def test_wrong_values_from_before_are_refused_and_the_run_goes_on(error, text, given):
+    run = st.Run(ONE, jac=True)
+    before = run.ask().ids
+    with pytest.raises(error, match=f"^{text}"):
+        run.tell(**given)
+    assert run.ask().ids == before
+    assert run.result().nfev == 0
+    while ask := run.ask():
+        run.tell(ask, plain(ask.points[0]), slope(ask.points[0]))
+    same(run.result(), minimized("together"))
+    with pytest.raises(ValueError, match=r"^x: the run has ended"):
+        run.tell(x=ONE, f=1.0)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import steepen as st
 import steepen.integrations.scipy
-from steepen._tools.workers import mapping_of
+from steepen._tools.workers import WorkersLost, mapping_of
 
 from ..pairs import pairs
 
@@ -244,11 +243,9 @@ def test_workers_that_fail():
     assert caught.value.partial_result.nfev == 3  # those that raised are counted
     with pytest.raises(ValueError, match="workers: expected 2 values for 2 points, got 1"):
         st.minimize(rosen, START, options={"workers": lambda function, points: [1.0]})
-    with pytest.raises(ValueError, match="workers: expected a single start point"):
-        st.minimize(st.functions["booth"], np.ones((3, 2)), jac="2-point", options={"workers": map})
     with mapping_of(2) as mapped:
         assert list(mapped(abs, [-1, 2, -3])) == [1, 2, 3]
-    with mapping_of(2) as mapped, pytest.raises(BrokenExecutor, match="process pool"):
+    with mapping_of(2) as mapped, pytest.raises(WorkersLost):
         list(mapped(os._exit, [3, 3]))
 
 

@@ -35,6 +35,13 @@ def test_jax_arrays_stay_jax_arrays(method, rows):
         np.testing.assert_allclose(product, expected.hess_inv @ np.ones(3, np.float32), rtol=1e-2)
 
 
+def test_a_covariance_is_measured_by_autodiff():
+    matrix = np.array([[3.0, 1.0], [1.0, 2.0]])
+    with jax.enable_x64(True):
+        result = st.minimize(lambda x: 0.5 * x @ jnp.asarray(matrix) @ x, jnp.ones(2))
+        np.testing.assert_allclose(result.covariance(), np.linalg.inv(matrix), rtol=1e-12)
+
+
 def test_jax_arrays_of_64_bits_stay_so():
     with jax.enable_x64(True):
         result = run(jnp.asarray(ONE), jac="jax", method="gd", trace="x")

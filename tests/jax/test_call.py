@@ -35,6 +35,29 @@ def test_the_page_runs_as_it_is():
     np.testing.assert_allclose(names["shared"].x, names["many"].x, rtol=1e-6)
 
 
+@pytest.mark.slow  # a minute of compiling
+def test_the_examples_run_as_they_are_and_find_what_is_known(capsys):
+    import jax
+
+    before, names = jax.config.jax_enable_x64, {}
+    try:
+        for block in blocks("docs/jax_examples.md", "{code-cell} python"):
+            exec(compile(block, "docs/jax_examples.md", "exec"), names)
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    said = capsys.readouterr().out
+    np.testing.assert_allclose(jax.grad(names["error"])(1.0), jax.grad(names["closed"])(1.0), rtol=1e-6)
+    assert names["losses"][-1] < 0.02 * names["losses"][0]
+    np.testing.assert_allclose(names["slope"], names["difference"], rtol=1e-4)
+    assert names["many"].success.all()
+    np.testing.assert_allclose(names["mean"], 1.0, atol=0.02)
+    np.testing.assert_allclose(np.sqrt(np.diag(names["covariance"])), names["scales"], rtol=0.5)
+    assert -0.5 < names["elbo"] <= 0.01
+    assert said.count("\n") == 11
+    assert 2 < names["best"].x[0] < 4
+    assert names["best"].success
+
+
 def test_scipys_option_gradient():
     theirs = so.minimize(
         plain, START, method=steepen.integrations.scipy.cgd_auto, options={"gradient": "jax"}

@@ -35,6 +35,21 @@ def test_both_modes_and_second_order_match_differences():
     np.testing.assert_allclose(jax.hessian(length)(THETA), slopes(slope, THETA), rtol=1e-5)
 
 
+def test_inside_scan_each_minimum_has_its_own():
+    def total(theta):
+        def body(x, shift):  # it begins where the last one ended
+            x = sj.minimize(fun, x, (theta + shift,), **NEWTON).x
+            return x, (x**2).sum()
+
+        return jax.lax.scan(body, jnp.zeros(2), jnp.linspace(0.0, 1.0, 3))[1].sum()
+
+    one = lambda theta: (argmin(theta).x ** 2).sum()  # noqa: E731
+    expected = sum(slopes(one, THETA + shift) for shift in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(THETA), expected, rtol=1e-6)
+    _, along = jax.jvp(jax.jit(total), (THETA,), (jnp.ones(2),))
+    np.testing.assert_allclose(along, expected.sum(), rtol=1e-6)
+
+
 def test_what_fun_closes_over_counts_and_the_value_follows():
     def value(theta):
         return sj.minimize(lambda x: fun(x, theta), jnp.zeros(2), **NEWTON).fun

@@ -37,7 +37,7 @@ def test_a_function_is_in_the_program_at_few_places(method, x0, places):
         return jnp.arctan(x).sum() + (x * x).sum()
 
     program = jax.make_jaxpr(lambda x: sj.minimize(fun, x, method=method, bounds=[(-2.0, 2.0)] * 2))(x0)
-    assert list(primitives(program.jaxpr, set())).count("atan") == places
+    assert list(primitives(program.jaxpr, set())).count("atan") <= places
 
 
 def test_a_long_sum_is_accurate_in_single_precision():

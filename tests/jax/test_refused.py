@@ -29,7 +29,7 @@ X = np.ones(2, np.float32)
     [
         ("callback", lambda s: None), ("checkpoint", "run.npz"), ("check_gradient", True),
         ("hvp", lambda x, v: v), ("hess", lambda x: np.eye(2)), ("jac", "2-point"), ("jac", lambda x: 2 * x),
-        ("trace", "x"), ("budget", st.Budget(seconds=1.0)),
+        ("trace", "x"), ("budget", st.Budget(seconds=1.0)), ("speculate", 1),
     ],
 )  # fmt: skip
 def test_what_belongs_to_the_eager_engine_is_refused_by_name(name, value):
@@ -101,7 +101,9 @@ def test_a_value_of_less_precision_than_the_start():
         ((np.zeros((2, 3), "f4"), np.zeros(4, "f4")), {"batch": True}, "x0: expected one leading"),
         (X, {"bounds": [(1.0, 0.0), (0.0, 1.0)]}, "bounds: expected low <= high"),
         (X, {"bounds": sj.Bounds({"a": 0.0})}, "bounds: expected lb to be a number or a tree"),
-        ({"a": X, "b": np.arange(2)}, {}, r"x0\['b'\]: expected an array of float32 .* numbers, got int"),
+        ({"a": X, "b": X > 0}, {}, r"x0\['b'\]: expected an array of float32 .* numbers, got bool"),
+        ({"a": X, "b": X * math.nan}, {}, "x0: expected finite numbers"),
+        (jnp.array([math.inf, 0.0], "float32"), {"throw": True}, "x0: expected finite numbers"),
         ({"a": X, "b": square}, {}, r"x0\['b'\]: expected an array of .* numbers, got function, <function"),
         (X, {"bounds": (X, X)}, r"bounds: expected Bounds\(low, high\) or pairs of numbers"),
         (X, {"bounds": sj.Bounds(math.nan)}, "bounds: expected low <= high"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.optimize as so
 
 import steepen as st
 from steepen import Budget, Status
@@ -157,6 +158,40 @@ def test_how_many_pairs_are_kept(n, pairs_kept):
     assert st.CGDAuto(memory=5).capacity(n) == 5
 
 
+def spline(n):
+    """A smoothing spline: the sum of squared rests, and of squared second differences with a large weight."""
+    rough = np.diff(np.eye(n), 2, axis=0)
+    H, seen = np.eye(n) + 1e4 * rough.T @ rough, np.sin(np.linspace(0, 9, n))
+    return lambda x: float(x @ (0.5 * (H @ x) - seen)), lambda x: H @ x - seen
+
+
+def test_the_end_is_superlinear_where_one_quadratic_explains_the_pairs(tmp_path):
+    n, (fun, grad) = 200, spline(200)
+    given = {"jac": grad, "gtol": 1e-6}
+    res = st.minimize(fun, np.zeros(n), **given)
+    assert res.success
+    theirs = so.minimize(fun, np.zeros(n), jac=grad, method="BFGS", options={"gtol": 1e-6})
+    assert res.njev <= theirs.njev < st.minimize(fun, np.zeros(n), memory=75, **given).njev / 5
+    # it is the same from a file, before and after it has grown, and in a batch
+    for iters in (60, 120, 1000):
+        part = st.minimize(
+            fun, np.zeros(n), checkpoint=tmp_path / "run", budget=st.Budget(iters=iters), trace=False, **given
+        )
+    assert (part.x == res.x).all()
+    values = np.vectorize(fun, signature="(n)->()")
+    batch = st.minimize(
+        values, np.zeros((2, n)), jac=np.vectorize(grad, signature="(n)->(n)"), gtol=1e-6, trace=False
+    )
+    assert (batch.x == res.x).all()
+
+
+def test_large_batches_keep_few_pairs():
+    assert st.CGDAuto().most(1000) == 1008
+    assert st.CGDAuto().most(1001) == st.CGDAuto(memory=30).most(200) == 0
+    assert st.CGDAuto().prepare(rows=900).most(200) == 208
+    assert st.CGDAuto().prepare(rows=1000).most(200) == 0
+
+
 def largest_slope(x):
     return np.where(x < 0, -1.0, 1.0) * (np.arange(4) == np.abs(x).argmax())
 
@@ -260,3 +295,9 @@ def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows(
     np.testing.assert_allclose(values[2], 0, atol=1e-9)
     plain, _ = points(x0, f, lambda x: A @ x, step=st.steps.Armijo(grow=np.inf, longest=1.0))
     assert np.abs(plain[2]).max() > 1e-3
+
+
+def test_no_method_is_the_default_as_in_scipy():
+    f = st.functions["booth"]
+    res = st.minimize(f, [0.0, 0.0], method=None)
+    assert (res.method, res.nfev) == ("cgd-auto", st.minimize(f, [0.0, 0.0]).nfev)

@@ -194,3 +194,12 @@ def test_a_method_may_propose_again_after_a_failed_search():
     assert (result.status, result.nit) == (st.Status.LINE_SEARCH_FAILED, 0)
     assert result.nfev == 1 + 2 * (1 + 3)
     assert len(slopes) == 1
+
+
+def test_names_of_before_are_answered_with_what_to_write():
+    with pytest.raises(AttributeError, match=r"use steepen\.Method, with `direction`"):
+        st.Direction  # noqa: B018
+    with pytest.raises(AttributeError, match=r"use steepen\.methods"):
+        st.directions  # noqa: B018
+    with pytest.raises(AttributeError, match="a step has `along`"):
+        st.steps.Along  # noqa: B018

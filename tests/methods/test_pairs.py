@@ -97,6 +97,25 @@ def test_the_oldest_is_forgotten(n, most):
     assert pairs.S.shape == (most, n)
 
 
+def test_all_pairs_of_one_quadratic_are_kept_and_no_others():
+    n, rng = 40, np.random.default_rng(3)
+    pairs = Pairs(np.ones(n), 5, n + 8)
+    for s, y in steps(n, 13, rng, quadratic=False):
+        add(pairs, s, y)
+        assert pairs.capacity == 5
+    H, seen = spd(n, rng), []
+    for s in rng.standard_normal((n, n)):
+        seen.append((s, H @ s))
+        add(pairs, *seen[-1])
+        expected = dense(pairs)
+        assert np.abs(matrix(pairs, s) - expected).max() <= 1e-9 * np.abs(expected).max()
+        for t, y in seen:  # all of these secant equations hold
+            assert np.allclose(pairs.product(y), t, rtol=1e-6, atol=1e-7)
+    assert pairs.used == n
+    inverse = np.linalg.inv(H)
+    assert np.abs(matrix(pairs, s) - inverse).max() <= 1e-6 * np.abs(inverse).max()
+
+
 @pytest.mark.parametrize("n", [2, 5, 12])
 def test_a_quadratic_is_known_after_n_pairs(n):
     """Steps at random, not conjugate: the pairs are made so, and all secant equations hold at once."""

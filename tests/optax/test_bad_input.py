@@ -48,7 +48,14 @@ STRENGTHS = {
     "eta: expected a number, 0 or more, got -1": RHO | {"eta": -1, "adaptive": True},
     "ascent_fraction: expected a part of the batch, above 0 and at most 1, got 0": RHO | NONE,
     "ascent_fraction: expected 1, as lam needs two gradients of one batch": {"lam": 1} | PART,
-    "batch_argnums: expected indices after the parameters', 1 or more; got 0": RHO | {"batch_argnums": 0},
+    "batch_argnums: expected indices of arguments, 0 or more; got -1": RHO | {"batch_argnums": -1},
+    "batch_argnums: expected indices of other arguments than argnums, 0; got 0": RHO | {"batch_argnums": 0},
+    "batch_argnums: expected indices of other arguments than argnums, [0, 1]; got 1": RHO
+    | PART
+    | {"argnums": [0, 1]},
+    "argnums: expected different indices of arguments, 0 or more; got (0, 0)": RHO | {"argnums": (0, 0)},
+    "argnums: expected different indices of arguments, 0 or more; got ()": RHO | {"argnums": ()},
+    "argnums: expected indices of positional arguments, got 1 for 1 arguments": RHO | {"argnums": 1},
     "batch_argnums: expected indices of positional arguments, got [1] for 1 arguments": RHO | PART,
     "loss: expected a pair, the loss and aux, since has_aux=True; got an array": RHO | {"has_aux": True},
     "mask: expected a tree of booleans like the parameters": RHO | {"mask": {"v": True}},

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from ..examples import EXAMPLES, load
+from ..examples import load
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NEEDS = {"linen": "flax", "nnx": "flax", "equinox": "equinox"}
@@ -15,9 +15,8 @@ NEEDS = {"linen": "flax", "nnx": "flax", "equinox": "equinox"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
-def test_it_learns_in_less_than_forty_lines(name):
+def test_it_learns(name):
     assert load(f"optax_{name}", NEEDS[name]).main() > 0.8
-    assert len((EXAMPLES / f"optax_{name}.py").read_text("utf-8").splitlines()) < 40
 
 
 @pytest.mark.slow
@@ -39,8 +38,7 @@ def test_ppo_learns():
 @pytest.mark.slow
 def test_runs_of_the_evidence_that_go_together_are_those_that_go_alone(monkeypatch):
     load("ppo_jax", "gymnax")
-    monkeypatch.syspath_prepend(EXAMPLES.parent / "benchmarks" / "rl")
-    work, name, ends = importlib.import_module("work"), "CartPole-v1", []
+    work, name, ends = importlib.import_module("benchmarks.evidence.rl.ppo"), "CartPole-v1", []
     small = {"total_steps": 512, "envs": 4, "rollout": 32, "epochs": 2, "minibatches": 2, "width": 16}
     config = replace(work.WORLDS[name].config, **small)
     monkeypatch.setitem(work.WORLDS, name, replace(work.WORLDS[name], config=config, longest=20, episodes=2))

@@ -206,3 +206,80 @@ def test_a_part_of_the_batch_is_spread_over_it(n, mean):
     x = jnp.arange(float(n))
     at_s = float(part(jnp.float32(1), x)[0])  # of the whole batch at 1 + s, s being the mean of the part
     assert at_s / x.mean() - 1 == pytest.approx(mean, rel=1e-6)
+
+
+def test_argnums_are_those_of_value_and_grad():
+    def cost(x, a, params, *, power):
+        return ((x @ params["w"] - a) ** power).mean() + (a**2).sum()
+
+    x, a, w = jnp.eye(3), jnp.arange(3.0), {"w": jnp.full(3, 0.5)}
+    given, plain = (x, a, w), jax.value_and_grad(cost, argnums=(2, 1))
+    value, (in_w, in_a) = so.value_and_grad(cost, rho=0.1, argnums=(2, 1))(*given, power=2)
+    expected, (g_w, g_a) = plain(*given, power=2)
+    n = np.sqrt((g_w["w"] ** 2).sum() + (g_a**2).sum())
+    moved = (x, a + 0.1 * g_a / n, {"w": w["w"] + 0.1 * g_w["w"] / n})
+    same((value, (in_w, in_a)), (expected, plain(*moved, power=2)[1]))
+    one, first = (
+        so.value_and_grad(cost, lam=0.1, argnums=2),
+        so.value_and_grad(lambda params: cost(x, a, params, power=2), lam=0.1),
+    )
+    same(one(*given, power=2), first(w))
+    part = so.value_and_grad(cost, rho=0.1, argnums=2, ascent_fraction=0.5, batch_argnums=(0, 1))
+    assert part(*given, power=2)[1]["w"].shape == (3,)
+
+
+BUILDS = {
+    "sam": lambda base: so.sam(base, 0.05),
+    "cgd": lambda base: so.cgd(base, 0.01),
+    "egr": lambda base: so.egr(base, 0.01),
+}
+
+
+def cost(p):
+    return (
+        ((p["a"] - 1.0) ** 2).sum() + (p["a"] * p["b"]["c"]).sum() ** 2 + ((p["b"]["c"] + p["d"]) ** 4).sum()
+    )
+
+
+SPLIT = {"a": jnp.array([0.5, 2.0]), "b": {"c": jnp.array([1.0, -0.5])}, "d": jnp.array(0.3)}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize(
+    "mask", [{"a": True, "b": False, "d": True}, {"a": False, "b": {"c": True}, "d": False}]
+)
+def test_a_part_of_the_parameters_under_masked_and_partition(name, mask):
+    """The rest is held fixed, as if the loss were a function of that part alone."""
+    build = BUILDS[name]
+    part = {key: SPLIT[key] for key, on in mask.items() if on not in (False, {"c": False})}
+
+    def of_part(p):
+        return cost(SPLIT | p)
+
+    alone = build(optax.sgd(0.1))
+    expected, _ = alone.update(jax.grad(of_part)(part), alone.init(part), part, grad_fn=jax.grad(of_part))
+    labels = jax.tree.map(lambda on: "ours" if on else "rest", mask)
+    for opt in (
+        optax.masked(build(optax.sgd(0.1)), mask),
+        optax.partition({"ours": build(optax.sgd(0.1)), "rest": optax.set_to_zero()}, labels),
+    ):
+        step = jax.jit(
+            lambda p, s, opt=opt: opt.update(jax.grad(cost)(p), s, p, grad_fn=jax.grad(cost), all_params=p)
+        )
+        found, _ = step(SPLIT, opt.init(SPLIT))
+        same({key: found[key] for key in part}, expected)
+        with pytest.raises(ValueError, match=r"all_params: .* sees a part of the parameters"):
+            opt.update(SPLIT, opt.init(SPLIT), SPLIT, grad_fn=jax.grad(cost))
+
+
+def test_multi_steps_take_the_ascent_step_from_the_mean_gradient():
+    opt = optax.MultiSteps(so.sam(optax.sgd(0.1), 0.05), every_k_schedule=2)
+    state, params, gradient = opt.init(SPLIT), SPLIT, jax.grad(cost)
+    for scale in (0.5, 1.5):  # their mean is the gradient
+        updates, state = opt.update(
+            jax.tree.map(lambda g, by=scale: by * g, gradient(SPLIT)), state, params, grad_fn=gradient
+        )
+        params = optax.apply_updates(params, updates)
+    alone = so.sam(optax.sgd(0.1), 0.05)
+    expected, _ = alone.update(gradient(SPLIT), alone.init(SPLIT), SPLIT, grad_fn=gradient)
+    same(params, optax.apply_updates(SPLIT, expected))

@@ -1,6 +1,7 @@
 """The data of the figures against points computed another way."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -22,6 +23,9 @@ def test_trajectories_are_powers_of_the_two_factors(outcome_of):
     k = np.arange(6)
     np.testing.assert_allclose(drawn["GD"], np.stack([4 * 0.9**k, 3 * 0.8**k], axis=1), rtol=1e-12)
     np.testing.assert_allclose(drawn["CGD"], np.stack([4 * 0.74**k, 3 * 0.16**k], axis=1), rtol=1e-11)
+    # at equal cost, from any start, since x₂ shrinks by more
+    text = (Path(__file__).parents[2] / "docs" / "paper.md").read_text("utf-8")
+    assert f"at most {0.74**5 / 0.9**10:.2f} times as far as ten steps on f" in text
     assert surfaces.zz_dataLim.intervalx[1] == pytest.approx(2.6 * 16 + 8.4 * 16)
     assert [c.get_label() for c in surfaces.collections] == ["f₂, steeper", "f₁"]
     f1, f2 = fig_surfaces.F1, fig_surfaces.F2

@@ -190,7 +190,7 @@ def test_evaluations_are_those_of_the_tables():
     table, text, speed = (_text(page) for page in ("docs/benchmarks.md", "README.md", "docs/reliability.md"))
     methods = _text("docs/methods.md")
     total = re.search(r"(\d+) held-out problems", table)[1]
-    aside = re.search("cgd-auto" + 3 * r" \| ([\d.]+) \(\d+\)", table)
+    aside = re.search("cgd-auto" + 3 * r" \| ([\d.]+) \[[\d., ]+\] \(\d+\)", table)
     low, *_, high = sorted(aside.groups())
     said = f"[{low} to {high} of L-BFGS-B's evaluations](docs/benchmarks.md#held-out-problems)"
     assert f"{said} on {total} held-out problems" in text

@@ -1,20 +1,26 @@
 """Sweeps: each row is the run it stands for, whoever makes it and whoever is killed."""
 
+import contextlib
 import importlib
 import inspect
+import shutil
 import signal
+import sqlite3
 import sys
 import threading
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool as Pool
 
-import joblib
 import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 from tests.pairs import WHOLE
 
 import steepen as st
-from steepen._tools.jobs.file import sealed
+from steepen._tools.jobs.file import JobFile, read_head
+from steepen._tools.jobs.lines import line_of, write_lines
 from steepen.schedules import Custom
 
 BUDGET = st.Budget(grads=40)
@@ -57,10 +63,12 @@ def test_every_row_is_the_single_run_it_stands_for():
 def test_the_same_table_in_pieces_of_any_size_and_from_any_number_of_processes():
     whole = st.sweep("branin", 9, **GRID)
     assert_frame_equal(st.sweep("branin", 9, **GRID, rows=4), whole)
-    with joblib.parallel_config("threading", n_jobs=2):
-        assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20), whole)
+    with ThreadPoolExecutor(2) as threads:
+        assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, workers=threads), whole)
+    with Pool(2) as pool:
+        assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, workers=pool.map), whole)
     if WHOLE:  # processes take seconds to begin
-        assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, jobs=2), whole)
+        assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, workers=2), whole)
 
 
 def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
@@ -73,16 +81,20 @@ def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
     monkeypatch.setattr(module, "minimize", counted)
     st.sweep("booth", 10, method="cgd-fd", step=[0.01, 0.02], lam=np.linspace(0.01, 0.1, 5), r=[0.1, 0.2])
     assert made == [10, 200]  # f0, and all of it
-    plan = module.Plan({}, [], [], False, {"budget": None, "engine": "eager"}, None)
-    assert [plan.batch_size(1000, name) for name in ("gd", "bfgs")] == [266, 3]  # docs/many.md has the first
+    plan = module.Plan({}, [], [], False, {"budget": None, "engine": "eager", "jac": None}, None)
+    target = module.Target(None, np.zeros((1, 1000)), None, np.zeros(1), 0.0)
+    assert [plan.batch_size(target, name) for name in ("gd", "bfgs")] == [
+        266,
+        3,
+    ]  # docs/many.md has the first
 
 
 def test_functions_of_several_sizes_and_starts_of_their_own(tmp_path):
     named = {"two": st.functions["levy"].at(2), "five": st.functions["levy"].at(5)}
     starts = {"two": np.zeros((2, 2)), "five": 3}
-    given = {"method": "gd", "step": 0.1, "budget": BUDGET, "points": True, "out": tmp_path / "s.jsonl"}
+    given = {"method": "gd", "step": 0.1, "budget": BUDGET, "points": True, "out": tmp_path / "s.sqlite"}
     table = st.sweep(named, starts, **given)
-    assert_frame_equal(st.load_results(tmp_path / "s.jsonl"), table)
+    assert_frame_equal(st.load_results(tmp_path / "s.sqlite"), table)
     assert table.groupby("function", observed=True).size().to_dict() == {"two": 2, "five": 3}
     assert table[table.function == "two"].x4.isna().all()
 
@@ -127,7 +139,7 @@ def falling(k):
 
 def test_a_sweep_with_functions_as_settings_resumes_in_another_process(tmp_path):
     """The text that identifies a function has no address."""
-    out = tmp_path / "s.jsonl"
+    out = tmp_path / "s.sqlite"
     given = {"fun": "booth", "starts": 2, "method": "cgd-fd", "step": 0.01, "budget": BUDGET, "out": out}
     found = st.sweep(lam=[0.1, falling], **given)
     again = types.FunctionType(falling.__code__, globals(), "falling")
@@ -147,8 +159,35 @@ def test_what_runs_share_has_the_names_and_defaults_of_minimize():
     assert (table.f[0], table.status[0], table.switch[0]) == (alone.fun, "FTOL", "After(b=2)")
 
 
+def changed(path, statement, *values):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        return database.execute(statement, values).fetchall()
+
+
+def rows(path):
+    return changed(path, "SELECT content FROM jobs ORDER BY number")
+
+
+def test_published_rows_are_read_and_not_added_to(tmp_path):
+    """A table that was written whole as text, as those in `benchmarks/results`."""
+    path = tmp_path / "rows.jsonl"
+    write_lines(path, {"key": ["i"], "results": "squares"}, [{"i": 2, "square": 4}, {"i": 3, "square": 9}])
+    table = st.load_results(path)
+    assert (table.i.tolist(), table.square.tolist()) == ([2, 3], [4, 9])
+    assert table.attrs["about"]["results"] == "squares"
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"^out: .*rows.jsonl' holds other results"):
+        st.sweep("booth", 2, method="gd", step=0.1, out=path)
+    with pytest.raises(ValueError, match=r"^out: .*rows.jsonl' has published rows and is not added to"):
+        JobFile(path, ["i"]).add((4,), {"square": 16})
+    assert path.read_bytes() == before
+    path.write_bytes(before.replace(b": 9", b": 8"))
+    with pytest.warns(UserWarning, match="path: 1 record is damaged"):
+        assert st.load_results(path).i.tolist() == [2]
+
+
 def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
-    calls, out = [], tmp_path / "s.jsonl"
+    calls, out = [], tmp_path / "s.sqlite"
 
     def f(x):
         calls.append(x)
@@ -162,23 +201,25 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         swept(out=out)
-    assert len(out.read_text().splitlines()) == 1  # its head
+    assert rows(out) == []
+    assert read_head("out", out)["results"] == "sweep"
     found = swept(out=out)
     assert_frame_equal(st.load_results(out), found)
-    out.write_bytes(out.read_bytes()[:-9])  # as a kill in the middle of a line leaves it
+    changed(out, "DELETE FROM jobs WHERE number = 2")  # as if that batch had not been made
     assert_frame_equal(st.load_results(out), found[:3])
-    lines = out.read_bytes().splitlines(keepends=True)
-    (tmp_path / "t.jsonl").write_bytes(lines[0] + lines[1].replace(b"A", b"B", 1))
-    with pytest.warns(UserWarning, match="path: 1 line is damaged in .*t.jsonl' and skipped"):
-        assert len(st.load_results(tmp_path / "t.jsonl")) == 0
-    (tmp_path / "t.jsonl").write_text('{"steepen": "sweep 1"}\n')
+    shutil.copy(out, tmp_path / "t.sqlite")
+    ((content,),) = rows(out)
+    changed(tmp_path / "t.sqlite", "UPDATE jobs SET content = ?", content.replace(b"A", b"B", 1))
+    with pytest.warns(UserWarning, match="path: 1 record is damaged in .*t.sqlite' and skipped"):
+        assert len(st.load_results(tmp_path / "t.sqlite")) == 0
+    (tmp_path / "t.sqlite").write_text('{"steepen": "sweep 1"}\n')
     with pytest.raises(
-        ValueError, match=r"path: .*t.jsonl' has the old format, without checksums; .* reads it"
+        ValueError, match=r"path: .*t.sqlite' has the old format, without checksums; .* reads it"
     ):
-        st.load_results(tmp_path / "t.jsonl")
-    (tmp_path / "t.jsonl").write_bytes(sealed('{"steepen": "results 2", "key": [], "results": "sweep"}'))
-    with pytest.raises(ValueError, match=r"path: .*t.jsonl' has the old layout of a sweep; .* reads it"):
-        st.load_results(tmp_path / "t.jsonl")
+        st.load_results(tmp_path / "t.sqlite")
+    (tmp_path / "t.sqlite").write_bytes(line_of({"steepen": "results 2", "key": [], "results": "sweep"}))
+    with pytest.raises(ValueError, match=r"path: .*t.sqlite' has the old layout of a sweep; .* reads it"):
+        st.load_results(tmp_path / "t.sqlite")
     assert_frame_equal(swept(out=out), found, check_exact=True)
     assert_frame_equal(swept(), found, check_exact=True)
 
@@ -198,15 +239,15 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         ({"starts": [[1.0, 2.0], [3.0]]}, "starts: expected points of shape (S, n)"),
         ({"at": 5}, "at: expected a list of whole numbers, got 5"),
         ({"method": 5}, "method: expected names such as 'cgd-fd', got 5"),
-        ({"jobs": 0}, "jobs: expected a whole number, 1 or more, got 0"),
+        ({"workers": 0}, "workers: expected a number of processes, -1, an executor"),
         ({"fun": np.sum}, "starts: expected points, since 'sum' has no bounds"),
         ({"step": [0.1, -1.0]}, "step: "),
         ({"budget": st.Budget(seconds=1)}, "budget: a sweep takes no limit in seconds"),
         ({"at": [-1]}, "at: expected a whole number"),
         ({"gtoll": 1e-3}, "gtoll: not an argument of sweep; did you mean 'gtol'?"),
         ({"at": [1], "engine": "jax"}, "at: engine='jax' preallocates memory for every iterate"),
-        ({"out": "/nowhere/at/all.jsonl"}, "out: there is no folder"),
-        ({"fun": lambda x: x[:, 0] + LOCK.locked(), "jobs": 2, "starts": [[0.0]]}, "jobs: a job cannot"),
+        ({"out": "/nowhere/at/all.sqlite"}, "out: there is no folder"),
+        ({"fun": lambda x: x[:, 0] + LOCK.locked(), "workers": 2, "starts": [[0.0]]}, "workers: a job"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_refused_before_any_work(given, words):
@@ -219,7 +260,7 @@ LOCK = threading.Lock()
 
 
 def test_the_file_of_another_sweep_is_refused(tmp_path):
-    out = tmp_path / "s.jsonl"
+    out = tmp_path / "s.sqlite"
     given = {"fun": "booth", "starts": 2, "method": "gd", "step": 0.1, "budget": BUDGET, "out": out}
     st.sweep(**given)
     before = out.read_bytes()
@@ -248,10 +289,35 @@ def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest
     says = "1 of 2 batches failed; the completed ones are in the file.*f with .*: RuntimeError: too far"
     with pytest.raises(RuntimeError, match=says):
         st.sweep(f, [[1.0]], method="gd", step=[0.1, 2.0], **given)
-    assert len((tmp_path / "s").read_text().splitlines()) == 3
+    assert len(rows(tmp_path / "s")) == 2
 
 
 def test_pandas_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"sweep needs pandas: pip install 'steepen\[sweep\]'"):
         st.sweep("booth", 2)
+
+
+def slow(x):
+    time.sleep(0.002 * len(x))
+    return square(x)
+
+
+def test_slow_rows_are_spread_and_saved_as_fast_ones_are(tmp_path, monkeypatch):
+    """A batch takes about so many seconds, and a resumed sweep has the batches of the file."""
+    module, starts = importlib.import_module("steepen._sweep.sweep"), np.linspace(0.1, 1.0, 80)[:, None]
+    given = {"method": "gd", "step": 0.1, "jac": lambda x: 2 * x, "budget": st.Budget(iters=5)}
+    monkeypatch.setattr(module, "SECONDS", 2.0)
+    out = tmp_path / "slow.sqlite"
+    with ThreadPoolExecutor(2) as threads:
+        found = st.sweep(slow, starts, out=out, workers=threads, **given)
+    batches = len(rows(out))
+    assert 4 <= batches <= 40  # 80 rows × 200 evaluations × 2 ms: 5 rows, on an idle machine
+    assert_frame_equal(found, st.sweep({"slow": square}, starts, **given))
+    changed(out, "DELETE FROM jobs WHERE number > 2")
+    monkeypatch.setattr(module, "SECONDS", 1.0)  # now it would cut them otherwise
+    assert_frame_equal(st.sweep(slow, starts, out=out, **given), found)
+    assert len(rows(out)) == batches
+    fast = tmp_path / "fast.sqlite"
+    st.sweep(square, np.ones((12_000, 1)), out=fast, **given)
+    assert len(rows(fast)) == 2

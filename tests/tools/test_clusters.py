@@ -5,7 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pytest
 
@@ -37,14 +36,13 @@ def job(i, folder):
 
 
 def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_path):
-    file = JobFile(tmp_path / "r.jsonl", ["i"])
-    with joblib.parallel_config("dask"):
-        done = list(run(job, [(i,) for i in range(30)], send=lambda key: (key[0], str(tmp_path)), file=file))
+    file = JobFile(tmp_path / "r.sqlite", ["i"])
+    keys, given = [(i,) for i in range(30)], {"send": lambda key: (key[0], str(tmp_path)), "file": file}
+    done = list(run(job, keys, workers=cluster.get_executor(pure=False), **given))
     assert (tmp_path / "killed").exists()
     assert sorted(one.key[0] for one in done) == list(range(30))
     assert not [one for one in done if one.error]
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 30
-    assert len({one.value["process"] for one in done}) >= 2
+    assert len(JobFile(tmp_path / "r.sqlite", ["i"]).read()) == 30
     assert os.getpid() not in {one.value["process"] for one in done}
 
 
@@ -53,6 +51,17 @@ def test_a_run_whose_values_dask_evaluates_is_the_serial_one(cluster):
     fun = lambda x: float((scale * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())  # noqa: E731
     executor = cluster.get_executor(pure=False)
     same(st.minimize(fun, x0, workers=executor), st.minimize(fun, x0))
+
+
+def test_a_batch_and_a_sweep_on_dask_are_the_serial_ones(cluster):
+    many, executor = np.linspace(-1.0, 1.0, 24).reshape(4, 6), cluster.get_executor(pure=False)
+    fun = lambda x: float(((x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())  # noqa: E731
+    found = st.minimize(fun, many, workers=executor)
+    for row in range(4):
+        same(found.row(row), st.minimize(fun, many[row]))
+    given = {"method": ["gd", "cgd-auto"], "step": [0.1, 0.2], "jac": lambda x: 2 * x, "rows": 2}
+    rows = lambda x: (x**2).sum(axis=-1)  # noqa: E731
+    assert st.sweep({"f": rows}, many, workers=executor, **given).equals(st.sweep({"f": rows}, many, **given))
 
 
 def test_where_dasks_workers_die_the_run_ends_with_a_status(cluster):

@@ -323,7 +323,7 @@ def test_what_is_amiss_is_said_once():
     assert "record_validation_loss" in text
     (text,) = said(lambda: 1e-9, 60, 60)
     assert re.search(
-        r"no gap in half of the run, so no ascent step: validation loss 1e-09, training loss \d", text
+        r"no gap in half of the run, so no ascent step yet: validation loss 1e-09, training loss \d", text
     )
     (text,) = said(lambda: 1e6, 60, 60)
     assert "the ascent step is cut to its limit, 0.1 of the weights' norm, in most steps" in text

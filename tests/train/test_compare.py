@@ -1,6 +1,8 @@
 """`compare`: equal budgets, equal trials, a choice that never sees the test part, going on from a file."""
 
+import contextlib
 import math
+import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -11,9 +13,9 @@ import torch
 from torch.nn import functional as F
 
 from steepen import load_results
-from steepen.train import METHODS, Method, compare
+from steepen.train import METHODS, Comparison, Method, Run, compare
 from steepen.train import _compare as module
-from steepen.train.training import last
+from steepen.train.training import CONTROLS, last
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(240, 4, generator=GENERATOR)
@@ -32,7 +34,7 @@ def adam(params, lr, weight_decay):
 
 GIVEN = {
     "make_model": network, "loss": F.cross_entropy, "train": TRAIN, "test": TEST, "methods": ["sam"],
-    "budget": 1, "seeds": 1, "lr": 0.1, "weight_decay": 0.0, "batch": 16,
+    "controls": False, "budget": 1, "seeds": 1, "lr": 0.1, "weight_decay": 0.0, "batch": 16,
 }  # fmt: skip
 
 
@@ -65,6 +67,65 @@ def test_every_method_has_as_many_trials_and_gradients():
     assert steps["sam"] == (9, 9)
     assert steps["share4-late"] == (8, 15)  # 15 + 9 · 4/16 < 18, with the pass of step 0; 16 + 9 · 4/16 > 18
     assert [row[4] for row in found.rows()] == ["ascent steps", "0 of 18", "9 of 9", "8 of 15"]
+
+
+def test_what_a_practitioner_would_try_first_has_the_settings_of_the_base_and_no_trials():
+    found = few(controls=True, budget=4, lr=(0.05, 0.2), methods={})
+    assert found.methods == ["base", *found.controls] == ["base", *CONTROLS]
+    assert {name for name, _ in found.trials} == {"base"}
+    assert set(found.choices.values()) == {found.choices["base"]}
+    steps = {run.optimizer: run.steps for run in found.runs}
+    parts = {
+        "base-0.75": 27,
+        "base-0.5": 18,
+        "base-0.375": 13,
+        "base-0.25": 9,
+        "base-returned": 36,
+        "ema": 36,
+    }
+    assert steps == {"base": 36, **parts}
+    (back,) = found.of("base-returned")
+    assert np.isnan(back.held_out).tolist() == [at > 27 for at in back.at]
+    assert found.of("ema")[0].losses != found.of("base")[0].losses
+
+
+def test_the_verdict_compares_with_the_best_of_the_base_stopped_early():
+    curves = {  # held-out and test losses of a run, at four evaluations
+        "base": ((2.0, 1.0, 1.5, 2.0), (2.0, 1.1, 1.4, 1.9)),
+        "ema": ((2.0, 0.9, 1.2, 1.8), (2.0, 1.0, 1.3, 1.7)),
+        "base-returned": ((2.0, 0.5, 0.5, math.nan), (2.0, 0.4, 0.4, 0.4)),  # not read to the end
+        "gap": ((2.0, 1.2, 1.0, 0.85), (2.0, 1.3, 1.1, 0.95)),
+    }
+    runs = [
+        Run(
+            name, seed, 9, 9, (0, 3, 6, 9), (0.5,) * 4, tuple(x + 0.01 * seed for x in test),
+            held_out=tuple(x + 0.01 * seed for x in held), perturbed=3 * (name == "gap"),
+        )
+        for name, (held, test) in curves.items() for seed in range(3)
+    ]  # fmt: skip
+    found = Comparison({}, list(curves), runs=runs, controls=["ema", "base-returned"])
+    assert found.rival == "ema"
+    *_, last = found.verdict().splitlines()
+    end = (
+        "gap: ahead in loss (-0.950 ± 0.000), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9."
+    )
+    early = " Both stopped early, against ema: ahead in loss (-0.050 ± 0.000), level in accuracy"
+    assert last.startswith(end + early)
+    assert "Both" not in found.verdict().splitlines()[0]  # of the control itself
+    assert Comparison({}, ["base"], runs=[replace(run, held_out=()) for run in runs[:3]]).rival is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"length": 0.0}, "length: expected a part of the budget"),
+        ({"mean": 1.0}, "mean: expected β"),
+        ({"returned": -0.1}, "returned: expected a part of the run"),
+    ],
+)
+def test_a_method_refuses_parts_that_are_none(given, words):
+    with pytest.raises(ValueError, match=words):
+        Method(**given)
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
@@ -145,7 +206,7 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
         return real(*arguments, **options)
 
     monkeypatch.setattr(module, "fit", broken)
-    file = tmp_path / "found.jsonl"
+    file = tmp_path / "found.sqlite"
     with pytest.raises(KeyboardInterrupt):
         run(file)
     second = run(file)
@@ -160,8 +221,8 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
     kept = load_results(file)
     assert kept.attrs["about"]["budget"] == 2
     assert (kept.stage == "final").sum() == len(more.runs) == 12
-    assert len(few(out=tmp_path / "few.jsonl", lr=0.1, weight_decay=1e-3, seeds=2).runs) == 4
-    assert few(out=tmp_path / "few.jsonl", lr=0.2).choices["sam"].lr == 0.2  # beside those of another lr
+    assert len(few(out=tmp_path / "few.sqlite", lr=0.1, weight_decay=1e-3, seeds=2).runs) == 4
+    assert few(out=tmp_path / "few.sqlite", lr=0.2).choices["sam"].lr == 0.2  # beside those of another lr
 
 
 class When:
@@ -175,7 +236,7 @@ class When:
 
 
 def test_another_method_of_the_same_name_is_run(tmp_path):
-    file, kept = tmp_path / "found.jsonl", {"lr": 0.1, "weight_decay": 1e-3, "seeds": 1}
+    file, kept = tmp_path / "found.sqlite", {"lr": 0.1, "weight_decay": 1e-3, "seeds": 1}
     for when in (range, last(0.25), When(0.1), When(0.6)):
         given = kept | {"methods": {"mine": Method("SAM", "ρ", (0.1,), when)}}
         assert few(out=file, **given).runs[1].losses == few(**given).runs[1].losses
@@ -194,7 +255,7 @@ OTHERS = {
 
 
 def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(tmp_path, monkeypatch):
-    file = tmp_path / "found.jsonl"
+    file = tmp_path / "found.sqlite"
     first = few(out=file)
     monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
     assert few(out=file).runs == first.runs
@@ -207,7 +268,7 @@ def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(tm
     with pytest.raises(ValueError, match="is not a results file"):
         few(out=file)
     with pytest.raises(ValueError, match="out: there is no folder"):
-        few(out=tmp_path / "nowhere" / "found.jsonl")
+        few(out=tmp_path / "nowhere" / "found.sqlite")
 
 
 NOW = SimpleNamespace(other=False)  # read by functions; their fingerprints do not see it
@@ -261,7 +322,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_a_file_is_refused_whose_task_differs_only_in_what_a_step_does(tmp_path, monkeypatch, what):
-    given = {"methods": [], "out": tmp_path / "found.jsonl"}
+    given = {"methods": [], "out": tmp_path / "found.sqlite"}
     first = few(**given | CHANGED[what]())
     assert few(**given | CHANGED[what]()).runs == first.runs
     monkeypatch.setattr(NOW, "other", True)
@@ -291,12 +352,12 @@ def test_the_rates_to_choose_from_fit_the_base():
 
 def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path):
     """Of equals the first is taken."""
-    file = tmp_path / "found.jsonl"
+    file = tmp_path / "found.sqlite"
     given = {"methods": [], "lr": (1e-9, 1e30), "weight_decay": (0.0, 1e-9), "out": file}
     found = few(**given)
     assert any(map(math.isnan, found.trials.values()))  # lr 1e30 diverges
-    head, *lines = file.read_text("utf-8").splitlines(keepends=True)
-    file.write_text("".join([head, *lines[::-1]]))
+    with contextlib.closing(sqlite3.connect(file)) as database, database:  # the last one first
+        database.execute("UPDATE jobs SET number = 1000 - number")
     again = few(**given)
     assert (again.choices, again.runs) == (found.choices, found.runs)
 
@@ -333,7 +394,7 @@ REFUSED = {
         "lr": (0.1, 0.2, 0.3, 0.4),
         "weight_decay": None,
     },
-    "methods: expected a Method by a name other than 'base', got 'base'": {
+    "methods: expected a Method by a name other than 'base' and those of its controls, got 'base'": {
         "methods": {"base": METHODS["sam"]}
     },
     "methods: expected a Method .*, got 's': 'SAM'": {"methods": {"s": "SAM"}},
@@ -426,7 +487,7 @@ def test_numbers_of_numpy_a_device_of_torch_and_examples_with_a_graph_are_taken(
         given = {
             "lr": lr,
             "device": torch.device("cpu"),
-            "out": tmp_path / "found.jsonl",
+            "out": tmp_path / "found.sqlite",
             "batch": np.int64(16),
         }
         assert without_time(few(**given)) == without_time(plain)
@@ -485,7 +546,7 @@ def test_a_loader_that_shuffles_is_the_same_data_in_the_next_call(tmp_path):
         states = torch.get_rng_state(), generator.get_state()
         given = {
             "make_model": Named, "loss": lambda out, y: F.cross_entropy(out.logits, y), "train": loader,
-            "test": {"inputs": X, "labels": Y}, "out": tmp_path / f"{own is None}.jsonl",
+            "test": {"inputs": X, "labels": Y}, "out": tmp_path / f"{own is None}.sqlite",
         }  # fmt: skip
         assert few(**given).runs == few(**given).runs
         assert torch.equal(torch.get_rng_state(), states[0])

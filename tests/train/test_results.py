@@ -34,6 +34,14 @@ def test_early_stopping_is_by_held_out_data_and_not_by_the_test_part():
     assert Run("sgd", 0, 4, 4, (0, 4), (0.1, 0.5), (2.0, 1.0)).stop is None
 
 
+@pytest.mark.parametrize(("since", "stop"), [(0.0, 1), (0.5, 2), (0.6, 3), (1.0, 4)])
+def test_a_run_is_stopped_from_the_part_that_its_method_names(since, stop):
+    at, held = (0, 25, 50, 75, 100), (2.0, 1.0, 1.2, 1.3, 1.4)
+    run = Run("gap", 0, 100, 100, at, (0.5,) * 5, (1.0,) * 5, held_out=held, since=since)
+    assert run.stop == stop
+    assert Run.of(run.record()) == run
+
+
 def test_diverged_runs_are_told_and_in_no_mean(made):
     runs = [made("sgd", s, a) for s, a in enumerate([0.5, 0.6, 0.7])]
     runs += [made("cgd", 0, 0.1, math.nan), made("cgd", 1, 0.8), made("cgd", 2, 0.8)]

@@ -9,23 +9,31 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from benchmarks.training import models, study
-from benchmarks.training.data import load_data
-from benchmarks.training.methods import METHODS, first, last_rows
-from benchmarks.training.models import mlp
-from benchmarks.training.rivals import RivalTask, rival
+from benchmarks.evidence import networks
+from benchmarks.evidence.bench import SmoothingTask
+from benchmarks.evidence.data import load_data
+from benchmarks.evidence.methods import ROWS, first, last_rows
+from benchmarks.evidence.networks import mlp
 
 from steepen.train import training
 from steepen.train.results import Choice
 from steepen.train.training import BASE, BASES, EVALUATIONS, Data, Method, fit, judge, last, steps_of
+from steepen.train.training import METHODS as NAMED
 
 from ..pairs import WHOLE, pairs, sample
 
-NAMES = ["base", *(name for name in METHODS if name != "gap")]
+METHODS = {
+    **{name: row.method for name, row in ROWS.items() if not row.method.by_gap and row.method.length == 1},
+    "gap": NAMED["gap"],
+    "sam-early": replace(NAMED["sam"], when=first(0.25)),
+    "fgr": Method("CGD", "λ", options={"r": 0.05, "guard": False}),
+}
+STRENGTHS = {"cgd-early": 0.05, "cgd-late": 0.05, "fgr": 0.005, "msam": 0.3, "ema": 0.99}  # of the rest 0.2
+NAMES = [name for name in METHODS if name != "gap"]
 COST = {  # gradients a step, over a run
-    **dict.fromkeys(("base", "ema", "smooth", "msam"), 1.0),
+    **dict.fromkeys(("base", "base-less", "base-returned", "ema", "ema-stopped", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
-    "share4-late": 1.125, "share16": 1.0625, "share16-late": 1.03125, "sam16-late": 1.03125,
+    "share4-late": 1.125, "share16": 1.0625, "share16-ema": 1.0625, "share16-late": 1.03125,
 }  # fmt: skip
 
 
@@ -69,7 +77,7 @@ def watched(monkeypatch):
         made.append(Watched(mlp(*arguments)))
         return made[-1]
 
-    monkeypatch.setattr(models, "mlp", build)
+    monkeypatch.setattr(networks, "mlp", build)
     return made
 
 
@@ -82,18 +90,18 @@ def rows_of(*batches):
 
 
 def digits(seed):
-    return models.mlp(64, 64, seed)
+    return networks.mlp(64, 64, seed)
 
 
 def task_of(make=digits, loss=torch.nn.functional.cross_entropy, batch=32, name="base"):
     held_out = last_rows(898) if name == "gap" else None
-    return RivalTask(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
+    return SmoothingTask(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
 
 
 def train(name, seed, grads=24, lr=0.1, batch=32):
-    choice = Choice(lr, 5e-4, study.strength_of(name, "digits"))
-    task = rival(task_of(batch=batch, name=name), name, choice.strength)
-    return fit(task, name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
+    choice = Choice(lr, 5e-4, STRENGTHS.get(name, 0.2))
+    task = replace(task_of(batch=batch, name=name), smoothing=0.1 if name == "smooth" else 0.0)
+    return fit(task, name, METHODS[name], choice, seed=seed, grads=grads)
 
 
 def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
@@ -137,7 +145,7 @@ def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
     masks, task = {}, task_of(lambda seed: Drawing(64, 10))
     for name, seed in (("base", 0), ("share4", 0), ("sam", 0), ("base", 1)):
         drawn = []
-        fit(task, name, METHODS.get(name, BASE), Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
+        fit(task, name, METHODS[name], Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
         masks[name, seed] = drawn
     assert len(set(masks["base", 0])) == 8
     for name, steps in (("share4", 6), ("sam", 4)):
@@ -202,7 +210,7 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
 
     model = normed(0)
     task = replace(task_of(lambda seed: model), base=base)
-    run = fit(rival(task, "ema", 0.8), "ema", METHODS["ema"], Choice(0.1, 5e-4), seed=0, grads=10)
+    run = fit(task, "ema", METHODS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
     mean = states[0]
     for n, state in enumerate(states[1:], 1):
         beta = 0.8 if n >= 4 else n / (n + 1)
@@ -220,7 +228,8 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
         seen.append((len(y), label_smoothing))
         return torch.nn.functional.cross_entropy(scores, y, label_smoothing=label_smoothing)
 
-    given = rival(task_of(normed, loss), "smooth", 0.2), "smooth", METHODS["smooth"], Choice(0.1, 0.0)
+    task = replace(task_of(normed, loss), smoothing=0.2)
+    given = task, "smooth", METHODS["smooth"], Choice(0.1, 0.0)
     whole = fit(*given, seed=0, grads=3)
     assert {one for one in seen if one[0] == 32} == {(32, 0.2)}
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
@@ -238,15 +247,15 @@ def test_the_rule_watches_examples_that_it_does_not_train_on(watched):
     assert not gauge & rows_of(*watched[0].seen)
     assert run.gradients == run.steps + (run.perturbed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
     assert 23 < run.gradients == watched[0].examples / batch <= 24  # whether or not the gate has opened
-    task = replace(task_of(name="gap"), given_back=0.75)
-    back = fit(task, "gap", METHODS["gap"], Choice(0.1, 5e-4), seed=0, grads=128)
+    method = replace(METHODS["gap"], returned=0.75)
+    back = fit(task_of(name="gap"), "gap", method, Choice(0.1, 5e-4), seed=0, grads=128)
     assert gauge <= rows_of(*watched[1].seen)  # trained on in the end, and so not judged by any more
     assert np.isnan(back.held_out).tolist() == [at > 97 for at in back.at]
 
 
 def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     data, rows = load_data("digits"), [3, 5, 800]
-    task = replace(task_of(lambda seed: models.mlp(64, 8, seed)), held_out=rows)
+    task = replace(task_of(lambda seed: networks.mlp(64, 8, seed)), held_out=rows)
     run = fit(task, "base", BASE, Choice(0.1, 5e-4), seed=0, grads=56)  # two passes
     trained = rows_of(*watched[0].seen)
     assert len(trained) > 880
@@ -352,19 +361,35 @@ def test_examples_by_name_are_trained_and_judged_as_tensors_are(name):
         data=Data(named(data.x), data.y, named(data.x_test), data.y_test),
         augment=lambda x, generator: x | {"pixels": x["pixels"] + 0.1},
     )
-    given = name, METHODS.get(name, BASE), Choice(0.1, 5e-4, 0.9 if name == "ema" else 0.1)
-    tasks = [rival(of, name, given[2].strength) for of in (plain, task)]
-    one, other = (without_time(fit(of, *given, seed=2, grads=24)) for of in tasks)
+    given = name, METHODS[name], Choice(0.1, 5e-4, 0.9 if name == "ema" else 0.1)
+    one, other = (without_time(fit(of, *given, seed=2, grads=24)) for of in (plain, task))
     assert one == other
 
 
-@pytest.mark.parametrize("data", study.TASKS)
-def test_every_method_has_a_strength_in_the_study(data):
-    for name, method in METHODS.items():
-        assert (study.strength_of(name, data) > 0) is (bool(method.symbol) or name in ("ema", "smooth"))
-    assert study.strength_of("cgd-late", data) == study.strength_of("cgd", data)
-    run = study.train("sam", 0, data, 0.1, grads=8, validate=True) if data == "digits" else None
-    assert run is None or (run.steps, run.strength) == (4, 0.1)
+def test_a_part_of_the_budget_and_a_mean_of_the_weights_are_settings_of_a_method():
+    task, choice = task_of(), Choice(0.1, 5e-4, 0.9)
+    whole = fit(task, "base", BASE, choice, seed=0, grads=40)
+    half = fit(task, "base", replace(BASE, length=0.5), choice, seed=0, grads=40)
+    alone = fit(task, "base", BASE, choice, seed=0, grads=20)
+    assert without_time(half) == without_time(alone)  # its learning rate falls within its own length
+    means = [Method(mean=0.9), Method(symbol="β"), Method(mean=0.5, symbol="β")]  # a strength counts more
+    one, *others = (without_time(fit(task, "base", method, choice, seed=0, grads=40)) for method in means)
+    assert one.losses != whole.losses
+    assert others == [one, one]
+
+
+def test_held_out_examples_are_returned_to_training():
+    rows = range(800, 898)
+    task = replace(task_of(), held_out=rows)
+    kept, back = (
+        fit(task, "base", replace(BASE, returned=part), Choice(0.1, 5e-4), seed=0, grads=40)
+        for part in (1.0, 0.5)
+    )
+    assert np.isfinite(kept.held_out).all()
+    assert np.isnan(back.held_out).tolist() == [at > 20 for at in back.at]
+    same = [at <= 20 for at in back.at]
+    assert np.array(kept.losses)[same].tolist() == np.array(back.losses)[same].tolist()
+    assert kept.loss != back.loss
 
 
 def test_only_classes_have_an_accuracy():

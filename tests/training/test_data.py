@@ -5,9 +5,9 @@ import socket
 
 import numpy as np
 import pytest
-from benchmarks.training import data as module
-from benchmarks.training.cifar import CIFAR, read_cifar
-from benchmarks.training.data import SIZES, load_data, training_size
+from benchmarks.evidence import data as module
+from benchmarks.evidence.cifar import CIFAR, read_cifar
+from benchmarks.evidence.data import SIZES, load_data, training_size
 from sklearn.datasets import load_digits
 
 

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 import torch
-from benchmarks.training.robustness import robustness
-from benchmarks.training.sharpness import sharpness
+from benchmarks.evidence.robustness import robustness
+from benchmarks.evidence.sharpness import sharpness
 from torch import nn
 from torch.func import functional_call, hessian
 

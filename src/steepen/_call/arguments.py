@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from .._tools.check import number, one_of
+from .._tools.check import number, one_of, whole
 from .._tools.workers import Map
 from ..arrays import Array, is_numpy, namespace
 from ..autodiff import AUTODIFF
@@ -35,19 +35,47 @@ def objective_of(fun: Any, x: Array, args: Any, given: Mapping[str, Any], worker
     for name, value in (("hvp", hvp), ("hess", hess)):
         if value is not None and not callable(value):
             raise TypeError(f"{name}: expected a callable, got {value!r}")
+    passed = "hess" if hess is not None else "hvp" if hvp is not None else ""
     if given["jac"] in (None, False) and callable(jac):  # fun's own
         hvp = _own(fun, "hvp") if hvp is None and hess is None else hvp
         hess = _own(fun, "hess") if hess is None else hess
-    differences = _differences(tuple(x.shape), workers, given)
+    differences = _differences(tuple(x.shape), given)
+    if workers is not None and x.ndim > 1 and jac in AUTODIFF:
+        raise ValueError(
+            f"workers: not supported where jac={jac!r} differentiates a batch; pass the gradient"
+        )
     if jac in ("2-point", "3-point") and is_numpy(x):
         x = x.astype(np.float64, copy=False)  # differences need its digits
     bounds = given["bounds"]
     bounds = list(cast("Iterator[Any]", bounds)) if isinstance(bounds, Iterator) else bounds  # read twice
-    rows = _rows(given.get("rows"), tuple(x.shape), jac)
-    return Objective(fun, x, tuple_of(args), bounds, jac, hvp, hess, differences, workers, rows)
+    rows = rows_of(given.get("rows"), tuple(x.shape), jac)
+    ahead = _ahead(given, x.ndim, jac)
+    if ahead:
+        differences = replace(differences, rounded=True)
+    return Objective(
+        fun, x, tuple_of(args), bounds, jac, hvp, hess, differences, workers, ahead, rows, passed=passed
+    )
 
 
-def _rows(rows: Any, shape: tuple[int, ...], jac: Any) -> tuple[Any, ...]:
+def _ahead(given: Mapping[str, Any], ndim: int, jac: Any) -> int:
+    """Return how many values of the next difference workers evaluate beside f at a trial point."""
+    ahead = given.get("speculate", 0)
+    whole("speculate", ahead, 0)
+    if not ahead:
+        return 0
+    if jac not in SCHEMES:
+        raise ValueError(f"speculate: expected a gradient by differences, got jac={jac!r}")
+    if ndim > 1:
+        raise ValueError("speculate: expected a single start; in a batch, other rows keep the workers busy")
+    if given.get("checkpoint") is not None:
+        raise ValueError(
+            "speculate: not supported with checkpoint, which keeps what the run has asked for; "
+            "a log keeps every value"
+        )
+    return ahead
+
+
+def rows_of(rows: Any, shape: tuple[int, ...], jac: Any) -> tuple[Any, ...]:
     """Return the data of the rows, a tuple of arrays; a single one need not be in a tuple, as with args."""
     if rows is None:
         return ()
@@ -149,8 +177,12 @@ def whole_budget(budget: Budget | None, n: int) -> Budget:
 
 
 _QN = "'cgd-bfgs' or 'cgd-dfp'"
-_EGR = "'cgd' with guard=False, or for a network steepen.torch.CGD with guard=False"
+_EGR = "'cgd' with guard=False, or for a network steepen.torch.EGR"
 _SCIPY = "'cgd-auto', the default; for the method of that name, scipy.optimize.minimize"
+_GLOBAL = "'cgd-auto' from many starts, an x0 of shape (B, n); for the method of that name, scipy.optimize"
+_TRAINING = (
+    "'cgd-auto', the default; to train a network, steepen.torch or steepen.optax around that optimizer"
+)
 
 OTHER_NAMES = {
     **dict.fromkeys(("cgdqn", "cgdquasinewton", "quasinewton", "algorithm3", "alg3"), _QN),
@@ -160,8 +192,13 @@ OTHER_NAMES = {
     **dict.fromkeys(("gradientdescent", "steepestdescent", "steepest", "sgd"), "'gd'"),
     **dict.fromkeys(("sam", "asam", "gapsam"), "steepen.torch or steepen.optax, which train networks"),
     **dict.fromkeys(("lbfgs", "lbfgsb"), "'cgd-auto', the default"),
-    **dict.fromkeys(("cg", "newtoncg", "tnc", "slsqp", "cobyla", "cobyqa", "neldermead", "powell"), _SCIPY),
+    **dict.fromkeys(
+        ("cg", "conjugategradient", "newtoncg", "tnc", "slsqp", "cobyla", "cobyqa", "neldermead", "powell"),
+        _SCIPY,
+    ),
     **dict.fromkeys(("trustconstr", "trustncg", "trustkrylov", "trustexact", "dogleg"), _SCIPY),
+    **dict.fromkeys(("basinhopping", "differentialevolution", "dualannealing", "shgo", "direct"), _GLOBAL),
+    **dict.fromkeys(("adam", "adamw", "adagrad", "rmsprop", "lion", "muon"), _TRAINING),
 }
 """What to write for other names of methods, in lower case, letters and digits only."""
 
@@ -198,7 +235,7 @@ def parameters_of(method: Method) -> set[str]:
 
 
 def step_of(step: ScheduleLike | Step | None, method: Method) -> Step:
-    """Return the step rule."""
+    """Return the step: the given one, or the method's default, since methods know nothing of steps."""
     if step is None:
         usual = Armijo(grow=math.inf, longest=1.0) if method.unit else Armijo()
         return replace(usual, probe=method.probes, noise_tolerant=method.probes)
@@ -236,13 +273,9 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
 
 
-def _differences(shape: tuple[int, ...], workers: Map | None, given: Mapping[str, Any]) -> DifferenceOptions:
+def _differences(shape: tuple[int, ...], given: Mapping[str, Any]) -> DifferenceOptions:
     """Return the options of finite differences, checked against the shape of the start."""
     eps, relative, n = given.get("eps"), given.get("finite_diff_rel_step"), shape[-1]
-    if workers is not None and len(shape) > 1:
-        raise ValueError(
-            f"workers: expected a single start point, since a batch is evaluated at once; got shape {shape}"
-        )
     for name, steps in (("eps", eps), ("finite_diff_rel_step", relative)):
         if steps is not None and steps.shape not in ((), (1,), (n,)):
             raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")

@@ -74,6 +74,7 @@ class Keywords(RunSettings, Shared, total=False):
     log: str | os.PathLike[str] | Callable[[dict[str, Any]], object] | None
     check_gradient: bool
     workers: int | Executor | Map | None
+    speculate: int
     rows: Any
     options: Mapping[str, Any] | None
 
@@ -81,7 +82,7 @@ class Keywords(RunSettings, Shared, total=False):
 DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(Keywords.__annotations__),
     "ftol": 0.0, "xtol": 0.0, "gtol_rel": 0.0, "trace": True, "check_gradient": False,
-    "engine": "eager",
+    "speculate": 0, "engine": "eager",
 }  # fmt: skip
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
@@ -103,6 +104,7 @@ INSTEAD = {
     "nu": "ν = 2λ/r follows from lam= and r=",
     "ν": "ν = 2λ/r follows from lam= and r=",
     "epsilon": "ε of the constraint h(∇f) ≤ ε drops out of the paper's method, and λ stands for it; use lam=",
+    "L": "use lam=steepen.L(a, b), the schedule that rises from a to b",
     "h": "use penalty=, for example steepen.penalties.L2()",
     "use_cgd": "use b= or switch=, for example steepen.switches.After(10)",
 }

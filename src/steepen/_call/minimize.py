@@ -22,7 +22,7 @@ from .solve import solve
 
 @spelled_out(Keywords)
 def minimize(
-    fun: Callable[..., Any], x0: ArrayLike | Array, args: Any = (), method: str | Method = "cgd-auto",
+    fun: Callable[..., Any], x0: ArrayLike | Array, args: Any = (), method: str | Method | None = "cgd-auto",
     **keywords: Unpack[Keywords],
 ) -> Result:  # fmt: skip
     """Minimise a function from a start point, or from many at once.
@@ -39,7 +39,7 @@ def minimize(
         Extra arguments passed to fun, jac, hvp and hess.
     method : str or Method
         "cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such
-        as `CGD(...)`.
+        as `CGD(...)`. None is the default, as SciPy's is.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
         torch and JAX arrays, else "2-point".
@@ -60,11 +60,13 @@ def minimize(
     r : number or one value per row, optional
         CGD-FD evaluates a second gradient at x + r·∇f; by default at a distance of √ε relative to x.
     b : int, optional
-        CGD-FD switches to steepest descent after iteration b; by default a quarter of the budget.
+        A CGD method switches to steepest descent after iteration b; by default CGD-FD after a quarter of the
+        budget, the others never.
     guard : bool, optional
         Whether −∇f replaces a direction of a CGD method that does not descend f; by default it does.
     memory : int, optional
-        Maximum number of pairs that cgd-auto stores: 200, fewer from n = 76 on, 25 from n = 600 on.
+        Maximum number of pairs that cgd-auto stores: by default 200, fewer from n = 76 on, 25 from n = 600
+        on, and up to n = 1000 as many as n + 8 while one quadratic explains them.
     switch : Switch, optional
         When to turn the penalty off, in place of the method's default.
     budget : Budget, optional
@@ -96,12 +98,19 @@ def minimize(
         First compare the gradient at x0 with differences of f, and raise if they disagree.
     workers : int, executor or map-like callable, optional
         Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or on
-        an executor: of `concurrent.futures`, loky's, Dask's `client.get_executor()`, `MPIPoolExecutor()`. If
-        a worker dies, the run ends with the status WORKERS. Where processes cannot be forked, or other
-        threads are running, fun must be defined at the top level of a module.
+        an executor: of `concurrent.futures`, loky's, Dask's `client.get_executor()`, `MPIPoolExecutor()`. Of
+        a batch, all points that are asked for are evaluated in this way, and fun, jac, hvp and hess are then
+        for one point. If a worker dies, the run ends with the status WORKERS. Where processes cannot be
+        forked, or other threads are running, fun must be defined at the top level of a module.
+    speculate : int
+        While workers evaluate f at a trial point, they evaluate so many values of the difference there, too:
+        the number of workers less one keeps all of them busy. Values made for nothing are in `nfev` and the
+        budget, and `nfev_unused` says how many they were. Intervals that are adapted to f are then rounded
+        to powers of two, with and without workers.
     rows : array or tuple of arrays, optional
         Data of the rows of a batch, such as the measurements that each row fits: arrays whose first axis is
-        that of x0. fun, jac, hvp and hess are given those of the rows that they are asked about, after args.
+        that of x0. fun, jac, hvp and hess are given those of the rows that they are asked about, after args;
+        with `engine="jax"` fun is for one point, and given those of its row.
     options : dict, optional
         Settings by SciPy's names, or any keyword above: see `steepen.integrations.scipy.Method`.
 
@@ -117,7 +126,7 @@ def minimize(
     >>> res.njev, res.status.name
     (40, 'MAX_GRADIENTS')
     """
-    given, x = complete(keywords), start_point(x0)
+    given, x, method = complete(keywords), start_point(x0), "cgd-auto" if method is None else method
     options = given["options"]
     if options is not None:
         given = understood(options, method, given, int(x.shape[-1]))

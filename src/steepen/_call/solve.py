@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..arrays import to_numpy
+from ..covariance import covariance_of
+from ..drivers.ahead import AheadCaller
 from ..drivers.caller import Caller, Meter
 from ..drivers.checkpoint import Checkpoint, saving
 from ..drivers.fixed_steps import fits, solve_fixed_steps
@@ -51,7 +54,8 @@ def solve(
     logged = None
     try:
         logged = None if log is None else Log(log, placed)
-        if logged is None and fits(placed, settings, callback, saver, check_gradient):
+        serial = logged is None and placed.workers is None
+        if serial and fits(placed, settings, callback, saver, check_gradient):
             return solve_fixed_steps(placed, settings, trace)
         solver = solve_batch if placed.x.ndim == 2 else _solve_one
         return solver(placed, settings, trace, callback, saver, check_gradient, logged)
@@ -72,12 +76,16 @@ def _solve_one(
     log: Log | None = None,
 ) -> Result:
     run, meter = placed.run(settings), Meter(settings.budget)
-    caller = Caller(placed.functions(), placed.x, meter, placed.workers, combined=placed.jac is True)
+    given: Any = (placed.functions(), placed.x, meter, placed.workers, placed.jac is True)
+    speculates = placed.ahead and placed.workers is not None
+    caller = AheadCaller(run, placed.ahead, *given) if speculates else Caller(*given)
     recorder = Recorder(keep_x=trace == "x") if trace else None
 
     def result() -> Result:
         found = result_of(run, meter, recorder and recorder.finish(), placed.like)
-        return result_in_x(found, placed.scale)
+        found = result_in_x(found, placed.scale)
+        vars(found)["_measure"] = partial(covariance_of, placed, run)  # of `Result.covariance`
+        return found
 
     with defer_sigint() as interrupt:
         told = None if callback is None else _told(callback, placed, meter)
@@ -86,6 +94,8 @@ def _solve_one(
         journal = journal_of(saver, log, None, caller.functions.both is not None)
         if journal is not None:
             journal.resume(run, meter, recorder)
+            if isinstance(caller, AheadCaller):
+                caller.note = journal.note
             watch.told = run.here.k
             answers = saving(answers, journal, run, caller, recorder)
         asks = checked(run, meter.evals, meter.grads, caller.combined) if check else run.iterate()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
@@ -14,11 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.check import is_whole
+from .._tools.database import Unfit
 from .._tools.files import write_whole
 from .._tools.version import version
 from ..arrays import is_numpy
-from ..drivers.checkpoint import CheckpointError, Unfit, opened, packed_answer, sealed, unpacked_answer
-from ..drivers.told import NOT_GIVEN, Ask, Told
+from ..drivers.answers import NOT_GIVEN
+from ..drivers.ask import Ask
+from ..drivers.log import Log
+from ..drivers.packing import UNREADABLE, CheckpointError, Inner, framed, pack, unframed, unpack
+from ..drivers.told import Told
 from ..methods import Method
 from ..objective import SCHEMES
 from ..result import Result
@@ -28,7 +31,7 @@ from .arguments import objective_of, settings_of, start_point
 from .keywords import DEFAULTS, RunSettings, complete, run_settings, spelled_out
 from .scipy_options import understood
 
-MAGIC = b"steepen run 1\n"
+MAGIC = b"steepen run 2\n"
 
 
 class Unknown:
@@ -50,6 +53,8 @@ class Known(TypedDict, total=False):
     bounds: Any
     x_scale: ArrayLike | Literal["auto"] | None
     trace: bool | Literal["x"]
+    log: str | os.PathLike[str] | Callable[[dict[str, Any]], object] | None
+    check_gradient: bool
     options: Mapping[str, Any] | None
 
 
@@ -70,7 +75,8 @@ def _started(x0: Any, method: str | Method = "cgd-auto", **keywords: Unpack[Tell
                 raise ValueError(f"options: {name!r} {why}; got {given[name]!r}")
     objective = scaled(objective_of(UNKNOWN, x, (), _functions(given), None), given["x_scale"])
     settings = settings_of(x.shape, objective.x.dtype, method, **run_settings(given))
-    return Told(objective.placed(), settings, given["trace"])
+    placed, log, check = objective.placed(), given["log"], given["check_gradient"]
+    return Told(placed, settings, given["trace"], None if log is None else Log(log, placed), check)
 
 
 def _functions(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +110,9 @@ class Run:
         it is made of differences, whose values are one ask, to be evaluated side by side.
     hvp, hess : bool, optional
         Whether you can tell H·v, or H.
-    bounds, x_scale, trace, options, and all settings of the method and of its ends
+    log : path or callable, optional
+        As in `minimize`: every answer is a line, and what the file has is not asked again.
+    bounds, x_scale, trace, check_gradient, options, and all settings of the method and of its ends
         As in `minimize`. A limit in seconds is on the time that the run lives.
 
     Examples
@@ -122,6 +130,8 @@ class Run:
     def __init__(
         self, x0: ArrayLike, method: str | Method = "cgd-auto", **keywords: Unpack[TellKeywords]
     ) -> None:
+        if callable(x0):
+            raise TypeError(f"x0: expected a start, since the function of a Run is yours to call; got {x0!r}")
         x = start_point(x0)
         if not is_numpy(x) or x.ndim != 1:
             what = f"of shape {tuple(x.shape)}" if is_numpy(x) else f"{type(x).__module__}.{type(x).__name__}"
@@ -131,6 +141,10 @@ class Run:
         if given.get("bounds") is not None:
             low, high = limits_of(given["bounds"], len(x))
             given["bounds"] = list(zip(low.tolist(), high.tolist(), strict=True))
+        if not (given.get("x_scale") is None or isinstance(given["x_scale"], str)):
+            given["x_scale"] = np.array(given["x_scale"])
+        if isinstance(given.get("log"), os.PathLike):
+            given["log"] = os.fspath(cast("os.PathLike[str]", given["log"]))
         self._arguments: dict[str, Any] = {"x0": x.copy(), "method": method, **given}
         self._told = _started(**self._arguments)
         self._told.go()
@@ -153,12 +167,19 @@ class Run:
             raise ValueError(f"most: expected a whole number, 1 or more, or None; got {most!r}")
         return self._told.ask(most)
 
-    def tell(self, ask: Ask | str, answer: Any, g: Any = NOT_GIVEN) -> None:
+    def tell(
+        self, ask: Ask | str | None = None, f: Any = NOT_GIVEN, g: Any = NOT_GIVEN, *, x: Any = None
+    ) -> None:  # fmt: skip
         """Tell what was asked for: at all points of an ask, or at one of them by its id, in any order.
 
-        The answer is f, or where that is wanted, the gradient, the product or the Hessian; where both are
-        wanted, it is f, and g is the gradient. None, NaN and an exception say that the evaluation failed,
-        which is to the run what a NaN of the function is. A wrong answer raises and changes nothing.
+        The answer, f, is the value, or where that is wanted, the gradient, the product or the Hessian; where
+        both are wanted, g is the gradient. None, NaN and an exception say that the evaluation failed, which
+        is to the run what a NaN of the function is. A wrong answer raises and changes nothing.
+
+        `tell(x=…, f=…)`, with g where gradients are told, gives values that you know from before, at a
+        point (n,) or at several (k, n). The run takes them where it asks for exactly these points, and
+        counts them then. That helps with the start, and with a run from it that was lost; the run learns
+        nothing from points that it does not ask for.
 
         Examples
         --------
@@ -168,8 +189,20 @@ class Run:
         >>> run.tell(run.ask(), TimeoutError("the job was lost"))
         >>> print(run.result().status, run.result().nfev)
         WAITING 2
+        >>> run = st.Run([3.0, 4.0])
+        >>> run.tell(x=[3.0, 4.0], f=12.5)  # a value of yesterday
+        >>> len(run.ask())
+        2
         """
-        self._told.tell(ask, answer, g)
+        if f is NOT_GIVEN:
+            raise TypeError("f: expected what was found there, or None where that failed; got nothing")
+        if x is None:
+            return self._told.tell(ask, f, g)
+        if ask is not None:
+            raise TypeError(
+                "x: give either an ask (or an id), or points that were evaluated before; got both"
+            )
+        return self._told.tell_known(x, f, g)
 
     def result(self) -> Result:
         """Return the run so far, at any time; its status is WAITING until it has ended.
@@ -206,11 +239,7 @@ class Run:
             raise TypeError(f"path: expected a path, got {path!r}")
         if not Path(path).parent.is_dir():
             raise ValueError(f"path: the folder of {str(path)!r} does not exist")
-        arrays: list[Any] = []
-        arguments = {name: _written(value, arrays) for name, value in self._arguments.items()}
-        head = {"version": version(), "arguments": json.dumps(arguments), "arrays": arrays}
-        parts = sealed(packed_answer(head)), self._told.content()
-        content = MAGIC + b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        content = MAGIC + framed(_packed(self._arguments), self._told.content())
         write_whole(path, lambda file: file.write(content))
 
     @classmethod
@@ -228,13 +257,13 @@ class Run:
         >>> st.Run.load(path, step=step)
         Run(method='gd', status=WAITING, nit=0, nfev=0)
         """
-        arguments, content = _read(path)
-        missing = [name for name, value in arguments.items() if value is _YOURS and name not in again]
-        if missing:
-            what = "it was code of yours, which the file does not hold"
-            raise TypeError(f"{missing[0]}: {what}; pass it to load")
+        arguments, yours, content = _read(path)
+        for name in yours:
+            if name not in again:
+                what = "it was code of yours, which the file does not hold"
+                raise TypeError(f"{name}: {what}; pass it to load")
         for name in again:
-            if arguments.get(name) is not _YOURS:
+            if name not in yours:
                 raise TypeError(f"{name}: the file holds it already, or the run was made without it")
         run = cls.__new__(cls)
         run._put_back(arguments | again, content, path)
@@ -250,83 +279,64 @@ class Run:
         self._arguments, self._told = arguments, _started(**arguments)
         try:
             self._told.resume(content)
-        except (Unfit, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise _unreadable(path, error) from error
 
 
-# --- arguments as JSON and arrays --------------------------------------------------------------------------
-
-_YOURS = object()
-"""An argument that a file does not hold."""
-
-_THEIRS = {"yours": None}
-"""What stands for it in the file."""
+# --- files -------------------------------------------------------------------------------------------------
 
 
-def _written(value: Any, arrays: list[Any]) -> Any:
-    """Return an argument as JSON has it; arrays are appended to the list, and named by their place."""
-    if isinstance(value, np.generic):
-        return cast(Any, value).item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    if isinstance(value, list | tuple):
-        items = [_written(one, arrays) for one in cast("list[Any]", value)]
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: items} if _THEIRS not in items else _THEIRS
-    if isinstance(value, Mapping):
-        named = {str(name): _written(one, arrays) for name, one in cast("Mapping[Any, Any]", value).items()}
-        return {"dict": named} if _THEIRS not in named.values() else _THEIRS
+class _OfTheUser(Exception):
+    """An argument that a file does not hold: it is code."""
+
+
+def _packed(arguments: Mapping[str, Any]) -> bytes:
+    """Return the arguments as bytes, and the names of those that are code of the user's."""
+    kept, yours = dict[str, bytes](), list[str]()
+    for name, value in arguments.items():
+        try:
+            kept[name] = pack(value, _settings)
+        except _OfTheUser:
+            yours.append(name)
+    return framed(pack([version(), list(kept), yours]), *kept.values())
+
+
+def _unpacked(content: bytes) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments that a file holds, and the names of the others."""
+    head, *parts = unframed(content)
+    _, names, yours = unpack(head)
+    return {name: unpack(part, None, _made) for name, part in zip(names, parts, strict=True)}, yours
+
+
+def _settings(value: Any, inner: Inner) -> Any:
+    """Return a method, a penalty or the like by its class and fields."""
     made = cast(type[Any], type(value))
-    if hasattr(made, "__dataclass_fields__") and made.__module__.startswith("steepen."):
-        named = {one.name: _written(getattr(value, one.name), arrays) for one in fields(made) if one.init}
-        if _THEIRS not in named.values():
-            return {"object": [made.__module__, made.__name__, named]}
-    return _THEIRS
+    if not (is_dataclass(made) and made.__module__.startswith("steepen.")):
+        raise _OfTheUser
+    named = {one.name: inner(getattr(value, one.name)) for one in fields(made) if one.init}
+    return {"object": [made.__module__, made.__name__, named]}
 
 
-def _given(tree: Any, arrays: list[Any]) -> Any:
-    """Return an argument from JSON and arrays."""
-    if not isinstance(tree, dict):
-        return tree
-    ((kind, content),) = cast("dict[str, Any]", tree).items()
-    if kind == "yours":
-        return _YOURS
-    if kind == "array":
-        return arrays[content]
-    if kind == "dict":
-        return {name: _given(one, arrays) for name, one in content.items()}
-    if kind == "object":
-        module, name, named = content
-        known = getattr(importlib.import_module(module), name) if module.startswith("steepen.") else None
-        if not (isinstance(known, type) and is_dataclass(known)):
-            raise Unfit(f"has an argument of the unknown kind {name!r}")
-        return known(**{field: _given(one, arrays) for field, one in named.items()})
-    items = [_given(one, arrays) for one in content]
-    return tuple(items) if kind == "tuple" else items
+def _made(kind: str, content: Any, inner: Inner) -> Any:
+    """Return what `_settings` has packed."""
+    module, name, named = content
+    known = getattr(importlib.import_module(module), name) if module.startswith("steepen.") else None
+    if kind != "object" or not (isinstance(known, type) and is_dataclass(known)):
+        raise Unfit(f"has an argument of the unknown kind {name!r}")
+    return known(**{field: inner(one) for field, one in named.items()})
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
-    """Return the arguments and the content of a file."""
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str], bytes]:
+    """Return the arguments of a file, the names of those that it does not hold, and the run."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: expected a path, got {path!r}")
     whole = Path(path).read_bytes()
     try:
         if not whole.startswith(MAGIC):
             raise Unfit("it does not begin as one does")
-        rest, parts = whole[len(MAGIC) :], list[bytes]()
-        while rest:
-            size = int.from_bytes(rest[:8], "little")
-            parts.append(rest[8 : 8 + size])
-            rest = rest[8 + size :]
-        head, content = parts
-        opened(content)
-        found = unpacked_answer(opened(head), None)
-        arguments = json.loads(found["arguments"])
-        return {name: _given(one, found["arrays"]) for name, one in arguments.items()}, content
-    except (Unfit, KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+        arguments, content = unframed(whole[len(MAGIC) :])
+        return *_unpacked(arguments), content
+    except (*UNREADABLE, ImportError) as error:
         raise _unreadable(path, error) from error
 
 

@@ -27,26 +27,27 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a results file, complete or not, into a table.
 
     `sweep`, `steepen.train.compare`, `steepen reproduce` and the programs in `benchmarks/` write such files:
-    lines of JSON, each with a checksum. The first line describes the run.
+    SQLite databases with a row per job, and a description of the run. Published rows, in `benchmarks/`, are
+    text: lines of JSON, the first of which is the description. All content has checksums.
 
     Parameters
     ----------
     path : path
-        The file. For an older format an error names the version that reads it; damaged lines are skipped
+        The file. For an older format an error names the version that reads it; damaged records are skipped
         with a warning.
 
     Returns
     -------
     pandas.DataFrame
         For a sweep, the table that `sweep` returns, with the rows completed so far; otherwise one row per
-        record. `attrs["about"]` is the first line.
+        record. `attrs["about"]` is the description.
 
     Examples
     --------
     >>> import tempfile, steepen as st
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = st.sweep("booth", 5, step=[0.01, 0.02], method="gd", out=f"{folder}/booth.jsonl")
-    ...     st.load_results(f"{folder}/booth.jsonl").equals(table)
+    ...     table = st.sweep("booth", 5, step=[0.01, 0.02], method="gd", out=f"{folder}/booth.sqlite")
+    ...     st.load_results(f"{folder}/booth.sqlite").equals(table)
     True
     """
     pandas = load("pandas", "load_results", extra="pandas")
@@ -62,7 +63,7 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     file = JobFile(path, head["key"])
     records = file.read().values()
     if file.damaged:
-        text = "1 line is" if file.damaged == 1 else f"{file.damaged} lines are"
+        text = "1 record is" if file.damaged == 1 else f"{file.damaged} records are"
         warnings.warn(f"path: {text} damaged in {os.fspath(path)!r} and skipped", stacklevel=2)
     made = table_of(head, records) if sweep else pandas.DataFrame(records)
     made.attrs["about"] = head
@@ -70,7 +71,7 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def table_of(about: Mapping[str, Any], records: Iterable[Record]) -> pd.DataFrame:
-    """Return the table of a sweep from the first line of its file and its batches, completed rows only."""
+    """Return the table of a sweep from the description in its file and its batches, completed rows only."""
     pandas = load("pandas", "sweep", extra="sweep")
     functions: dict[str, Any] = about["functions"]
     settings: list[dict[str, Any]] = about["settings"]

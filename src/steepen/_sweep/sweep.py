@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -20,6 +21,7 @@ from .._tools.fingerprint import fingerprint
 from .._tools.jobs import JobFile, run
 from .._tools.jobs.file import Key, Record
 from .._tools.optional import load
+from .._tools.workers import check_workers
 from ..budget import Budget
 from ..functions import functions
 from ..status import Status
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST = 10_000  # rows of a batch; in a larger one a row costs more, see docs/many.md
+SECONDS = 10.0  # that a batch should take, so that slow rows are spread and saved, too
+EVALUATIONS = 100  # of f and its gradient, that a run is assumed to need where its budget does not say
 NUMBERS = 8_000_000  # that a batch may hold at once, about 64 MB
 KEY = ("function", "row")  # the first of a batch, in the table
 
@@ -51,13 +55,13 @@ class SweepKeywords(Shared, total=False):
 def sweep(
     fun: Any, starts: ArrayLike | int | Mapping[str, Any], *, method: str | Sequence[str] = "cgd-auto",
     seed: int = 0, at: Sequence[int] = (), points: bool = False,
-    out: str | os.PathLike[str] | None = None, jobs: int | None = None, rows: int | None = None,
+    out: str | os.PathLike[str] | None = None, workers: Any = None, rows: int | None = None,
     progress: bool = False, **keywords: Unpack[SweepKeywords],
 ) -> pd.DataFrame:  # fmt: skip
     """Minimise functions from many starts with many settings, and return a table with one row per run.
 
     Every setting may be a list: all combinations are run, and a method ignores settings it does not have.
-    The table does not depend on the number of processes (bit for bit, if BLAS uses one thread in each).
+    The table does not depend on where batches are run (bit for bit, if BLAS uses one thread in each process).
 
     Parameters
     ----------
@@ -75,11 +79,12 @@ def sweep(
         Also record the start and end point of each run, as columns `start0`, … and `x0`, ….
     out : path, optional
         A results file, to which rows are appended as they complete; the same call resumes the sweep.
-    jobs : int, optional
-        The number of processes, -1 for one per core; by default as set by `joblib.parallel_config` (cores,
-        Dask, Ray), otherwise the current process only.
+    workers : int, executor or map-like callable, optional
+        Where batches are run, as in `minimize`: in so many processes (-1: one per core), or on an executor,
+        such as Dask's. By default in this process.
     rows : int, optional
-        The maximum batch size; by default 10 000, or fewer rows if they would need more than about 64 MB.
+        The maximum batch size; by default as many rows as take about ten seconds, by the time that f takes
+        at the starts, and at most 10 000, or fewer if they would need more than about 64 MB.
     progress : bool
         Show a progress bar, if standard error is a terminal.
     step, lam, r, b, penalty, guard, memory, switch : value or list of values, optional
@@ -113,8 +118,7 @@ def sweep(
         raise TypeError(f"points: expected True or False, got {points!r}")
     whole("seed", seed, 0)
     whole("rows", 1 if rows is None else rows, 1)
-    if jobs is not None and not (is_whole(jobs) and jobs < 0):
-        whole("jobs", jobs, 1)
+    check_workers(workers)
     if not isinstance(at, Sequence | np.ndarray) or isinstance(at, str):
         raise TypeError(f"at: expected a list of whole numbers, got {at!r}")
     for look in at:
@@ -131,15 +135,17 @@ def sweep(
     targets = _targets(fun, starts, seed, bounds, batches, shared)
     plan = Plan(targets, batches, sorted(set(at)), points, shared, rows)
     about = plan.about()
-    file = None if out is None else JobFile(out, KEY, about)
-    return table_of(about, _records(plan, file, jobs, progress))
+    file = None if out is None else JobFile(out, KEY, about, chosen=["batches"])
+    if file is not None:  # another process, or an earlier one, has measured
+        plan = replace(plan, sizes=file.about["batches"])
+    return table_of(about, _records(plan, file, workers, progress))
 
 
-def _records(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool) -> list[Record]:
+def _records(plan: Plan, file: JobFile | None, workers: Any, progress: bool) -> list[Record]:
     """Run all batches, and return their records."""
     found: list[Record] = []
     failed: list[tuple[Key, str]] = []
-    for done in run(_make, plan.pieces, send=plan.send, file=file, jobs=jobs, progress=progress):
+    for done in run(_make, plan.pieces, send=plan.send, file=file, workers=workers, progress=progress):
         if done.error is not None:
             failed.append((done.key, done.error))
         else:
@@ -162,6 +168,8 @@ class Target:
     starts: NDArray[Any]
     bounds: Any
     f0: NDArray[np.float64]
+    seconds: float
+    """How long f takes for a row."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,8 @@ class Plan:
     points: bool
     shared: Mapping[str, Any]
     rows: int | None
+    sizes: Sequence[int] | None = None
+    """Of the batches of each function and call; None: by their time and memory."""
 
     def about(self) -> dict[str, Any]:
         """Return a description that identifies this sweep; functions by their values at the starts."""
@@ -185,7 +195,7 @@ class Plan:
             "starts": hashlib.sha256(starts).hexdigest()[:16],
             "settings": [{name: _said(value) for name, value in one.items()} for one in settings],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
-            "columns": self.columns(), "rows": self.rows,
+            "columns": self.columns(), "rows": self.rows, "batches": self.batches,
             **{name: None if value is False else _said(value) for name, value in self.shared.items()},
         }  # fmt: skip
 
@@ -196,27 +206,41 @@ class Plan:
         return ["f", "best", *(f"f_{look}" for look in self.at), *ends]
 
     @cached_property
+    def batches(self) -> Sequence[int]:
+        """The maximum size of the batches of each function and call."""
+        if self.sizes is not None:
+            return self.sizes
+        return [
+            self.rows or self.batch_size(target, call.shared["method"])
+            for target in self.targets.values()
+            for call in self.calls
+        ]
+
+    @cached_property
     def pieces(self) -> dict[Key, tuple[Call, int, int]]:
         """The batches: by function and row of the table, the call with the first and the end of its rows."""
         found: dict[Key, tuple[Call, int, int]] = {}
-        row = 0
+        row, sizes = 0, iter(self.batches)
         for name, target in self.targets.items():
             for call in self.calls:
-                total = len(call.settings) * len(target.starts)
-                size = self.rows or self.batch_size(target.starts.shape[1], call.shared["method"])
+                total, size = len(call.settings) * len(target.starts), next(sizes)
                 for first in range(0, total, size):
                     found[name, row + first] = call, first, min(first + size, total)
                 row += total
         return found
 
-    def batch_size(self, n: int, method: str) -> int:
-        """Return the maximum number of rows of n variables in a batch."""
+    def batch_size(self, target: Target, method: str) -> int:
+        """Return the maximum number of rows in a batch: by what they hold, and by the time they take."""
+        n, budget = target.starts.shape[1], self.shared["budget"] or Budget()
         iterations = whole_budget(self.shared["budget"], n).total or max(1000, 200 * n)
         pairs = 2 * min(200, iterations) if method == "cgd-auto" else 0
         matrix = 2 * n if "bfgs" in method or "dfp" in method or method == "newton" else 0
         traced = 10 + (n if self.shared["engine"] == "jax" else 0)  # that one keeps every x, too
         each = (30 + pairs + matrix) * n + (traced * iterations if self.at else 0)
-        return max(1, min(MOST, NUMBERS // each))
+        gradient = 1 if callable(self.shared["jac"]) or hasattr(target.fun, "grad") else n
+        limits = (budget.evals, budget.grads and budget.grads * (1 + gradient), EVALUATIONS * (1 + gradient))
+        seconds = target.seconds * min(limit for limit in limits if limit is not None)
+        return max(1, min(MOST, NUMBERS // each, int(SECONDS / max(seconds, 1e-9))))
 
     def send(self, key: Key) -> tuple[Any, ...]:
         """Return the arguments of `_make`."""
@@ -271,17 +295,41 @@ def _targets(
         for call in batches:
             settings_of((len(call.settings), x.shape[1]), x.dtype, **call.shared, **call.rows, **stopping)
         box = own if bounds is True else bounds
-        found[name] = Target(one, x, box, _values_at(one, x, box, shared))
+        found[name] = Target(one, x, box, *_values_at(one, x, box, shared))
     return found
 
 
-def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return f at the starts, from runs of zero iterations so that the values match those of the sweep."""
+class Timed:
+    """A function, with the time that its calls take."""
+
+    def __init__(self, fun: Callable[..., Any]):
+        self.fun, self.seconds = fun, 0.0
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        began = time.perf_counter()
+        try:
+            return self.fun(*args)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fun, name)  # its gradient
+
+
+def _values_at(
+    fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]
+) -> tuple[NDArray[np.float64], float]:
+    """Return f at the starts, from runs of zero iterations so that the values match those of the sweep.
+
+    Also the seconds that it takes for a row.
+    """
     jac = shared["jac"] or ("jax" if shared["engine"] == "jax" else None)
     given: dict[str, Any] = {"jac": jac, "bounds": bounds, "budget": Budget(iters=0), "trace": False}
+    timed = fun if jac in ("jax", "torch") else Timed(fun)  # those trace f, and time means nothing
     with np.errstate(all="ignore"):
-        parts = [minimize(fun, x[i : i + MOST], method="gd", **given).fun for i in range(0, len(x), MOST)]
-    return np.concatenate(parts).astype(float)
+        parts = [minimize(timed, x[i : i + MOST], method="gd", **given).fun for i in range(0, len(x), MOST)]
+    return np.concatenate(parts).astype(float), getattr(timed, "seconds", 0.0) / len(x)
 
 
 def named(fun: Any) -> dict[str, Callable[..., Any]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 
 def version() -> str:
     """Return the version of steepen."""
+    from importlib import metadata  # here, so that `import steepen` stays light
+
     try:
         return metadata.version("steepen")
     except metadata.PackageNotFoundError:  # on the path, but never installed

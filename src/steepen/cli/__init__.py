@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         for module in ("typer", "rich"):
-            load(module, "the steepen command", extra="cli")
+            load(module, "the steepen command", extra="paper")
         from ._commands import app
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Annotated
@@ -63,11 +62,7 @@ def explore(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
     home: Home = None,
 ) -> int:  # fmt: skip
-    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD.
-
-    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`.
-    """
-    _need_paper("explore")
+    """Write an interactive page: drag λ, choose a start, and compare the steps of GD and CGD."""
     from ..paper import explorer
 
     if out.is_dir():
@@ -99,10 +94,8 @@ def reproduce(
 ) -> int:
     """Reproduce the paper (table, figures and theory), and write a page that compares the results.
 
-    This needs a clone of steepen, installed by `pip install -e '.[cli,plot,pandas]'`; `make reproduce`
-    installs what it needs by itself. It takes one to three minutes.
+    It takes one to three minutes.
     """
-    _need_paper("reproduce")
     from ..paper import _reproduce as paper  # pyright: ignore[reportPrivateUsage]
 
     if list_items:
@@ -116,15 +109,6 @@ def reproduce(
         raise ValueError(f"--{error}".replace("force=True", "--force")) from error
     show(report)
     return 0 if report.holds else 1
-
-
-def _need_paper(command: str) -> None:
-    try:
-        import_module("steepen.paper")
-    except ModuleNotFoundError as error:
-        if error.name != "steepen.paper":
-            raise
-        raise ValueError(f"{command}: {error}") from error
 
 
 def show(report: Report) -> None:

@@ -31,28 +31,28 @@ def command(
         help="The arguments of `steepen.sweep`; docs/many.md has an example.",
     )],
     out: Annotated[Path | None, typer.Option(help="The output folder; by default `out/FILE`.")] = None,
-    jobs: Annotated[int | None, typer.Option(
-        help="The number of processes; 1 by default, -1 for one per core."
-    )] = None,
+    workers: Annotated[int, typer.Option(
+        help="The number of processes, or -1 for one per core."
+    )] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
 ) -> int:  # fmt: skip
     """Run the sweep that a TOML file describes; if interrupted, the same command resumes it.
 
-    The output folder gets results.jsonl (all runs), settings.csv (one line per setting) and plots.
+    The output folder gets results.sqlite (all runs), settings.csv (one line per setting) and plots.
     """
     load("matplotlib", "steepen sweep", extra="plot")
-    if jobs == 0:
-        raise ValueError("--jobs: expected 1 or more, or -1 for one per core, got 0")
+    if not (workers > 0 or workers == -1):
+        raise ValueError(f"--workers: expected 1 or more, or -1 for one per core, got {workers}")
     folder = out or Path("out", file.stem)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         given = read(file)
         make_folder("--out", folder)
-        table = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
+        table = sweep(**given, out=folder / "results.sqlite", workers=workers, progress=not quiet)
     except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
         _remove_empty(made)
         modules = {frame.f_globals["__name__"].partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
-        theirs = modules - {"steepen", "joblib", "numpy", "pandas", *sys.stdlib_module_names}
+        theirs = modules - {"steepen", "loky", "numpy", "pandas", *sys.stdlib_module_names}
         raise (RuntimeError if theirs else ValueError)(f"{file}: {error}") from error  # the first is traced
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
@@ -72,9 +72,11 @@ def read(path: Path) -> dict[str, Any]:
             raise ValueError(
                 f'{name}: missing; a file needs fun and starts, such as fun = "branin", starts = 20'
             )
-    for name in ("jobs", "out", "progress"):
+    for name in ("workers", "out", "progress"):
         if name in given:
-            raise ValueError(f"{name}: expected none in the file; the command has --jobs, --out and --quiet")
+            raise ValueError(
+                f"{name}: expected none in the file; the command has --workers, --out and --quiet"
+            )
     for name in (*AXES, "budget"):
         if isinstance(given.get(name), dict):
             keys = Budget.__annotations__ if name == "budget" else ("start", "stop", "num")

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ..arrays import namespace, to_numpy
-from ..questions import Asking, Values, Vector
+from ..questions import Asking, Point, Value, Values, Vector
 from ..status import Status
 from ..vectors import norm, own
 from . import tuning
 from .adaptive import AdaptiveDifferences
+from .model import MOST, lower_point
 from .noise import Floats
 
 if TYPE_CHECKING:
@@ -88,10 +89,23 @@ class AdaptiveGradient(AdaptiveDifferences):
             slope, error = free * slope, free * error
         return float((slope * slope / curvature).sum()), float((error * error / curvature).sum())
 
+    def _steep(self, x: Vector, f: float, g: Vector) -> Vector:
+        """Return g without the slopes along the flattest variables, which together are within gtol.
+
+        f may bend so little along a variable that a tiny slope promises a decrease, over a long way: such a
+        slope is as small as was asked for.
+        """
+        slope = to_numpy(g)
+        order = np.argsort(self.curvature_at(x, f), kind="stable")
+        flat = np.cumsum(slope[order] ** 2) <= self.gtol**2
+        steep = np.empty_like(flat)
+        steep[order] = ~flat
+        return own(x, np.where(steep, slope, 0.0))
+
     def _decreases_here(self, run: Run) -> tuple[float, float]:
         """Return these sums at the iterate; a gradient that a step has made comes without its error."""
         here, f = run.here, cast(float, run.here.f)
-        return self.decreases(here.x, f, here.g, self._error_here(run))
+        return self.decreases(here.x, f, self._steep(here.x, f, here.g), self._error_here(run))
 
     def _error_here(self, run: Run) -> Vector:
         """Return the error of the gradient at the iterate."""
@@ -102,7 +116,7 @@ class AdaptiveGradient(AdaptiveDifferences):
 
     def visible(self, f: float) -> float:
         """Return the least decrease of f that its values would show."""
-        return (tuning.VISIBLE if self.known.noisy(f) else tuning.RESOLVED) * self.known.eps_f(f)
+        return (tuning.VISIBLE if self.known.noisy(f) else tuning.RESOLVED) * self.known.eps_at_minimum(f)
 
     def _is_inaccurate(self, x: Vector, f: float, g: Vector, error: Vector) -> bool:
         """Return whether forward differences hide too much of what is left of the gradient."""
@@ -137,18 +151,23 @@ class AdaptiveGradient(AdaptiveDifferences):
         e = self._error_here(run)
         size = norm(e)
         error = max(residual(here.x, e, size), residual(here.x, -e, size))
-        strict = self.known.resolution > 0 or self._vanishes_somewhere(here.x, here.g)
+        strict = (
+            self.known.resolution > 0 or self.known.grid.any() or self._vanishes_somewhere(here.x, here.g)
+        )
         return error <= (1.0 if strict else tuning.CLEAR) * self.gtol
 
     def rise(self, x: Vector) -> float:
         wide = np.maximum(np.abs(to_numpy(x)), 1.0)
         return float(0.5 * np.nansum(self.known.curvature * wide**2))
 
-    def ends(self, run: Run) -> Asking[Status | None]:
+    def ends(self, run: Run) -> Asking[Status | Point | None]:
         f, known = cast(float, run.here.f), self.known
         low = 2 * self.visible(f)
         if not -run.slope <= low:
             return None
+        modelled = self._is_modelled(f)
+        if modelled and not known.grid.any():
+            return (yield from self._measured_and_judged(run))
         decrease, hidden = self._decreases_here(run)
         if not (decrease <= low and hidden <= low and self._is_sound(run)):
             return None
@@ -156,21 +175,58 @@ class AdaptiveGradient(AdaptiveDifferences):
         # error of a quantised f is not random, and a search may still find a slope
         if known.resolution > 0 or (known.noisy(f) and decrease > tuning.RESOLVED * hidden):
             return None
-        return (yield from self._confirmed(run, Status.FD_LIMIT if hidden > decrease else Status.ROUNDOFF))
+        if modelled:
+            return (yield from self._judged(run))
+        shown, hidden = self.decreases(run.here.x, f, run.here.g, self._error_here(run))
+        return (yield from self._confirmed(run, Status.FD_LIMIT if hidden > shown else Status.ROUNDOFF))
 
-    def improves(self, run: Run, stalled: bool) -> Asking[tuple[bool, Status | None]]:
-        """Make differences central; end the run if a central gradient does not exceed its error.
+    def _measured_and_judged(self, run: Run) -> Asking[Status | Point | None]:
+        """Judge by the noise here: where it was measured, steep slopes may have added to it."""
+        x, f, known = run.here.x, cast(float, run.here.f), self.known
+        if known.is_elsewhere(f):
+            yield from known.estimate(self.space, x, f, self.gtol, self._noise_step(x, f, central=True))
+            if not -run.slope <= 2 * self.visible(f):
+                return None
+        return (yield from self._judged(run))
 
-        Where it does, the noise of f may be larger than estimated.
-        """
+    def _is_modelled(self, f: float) -> bool:
+        """Return whether noise hides slopes, and a model of all variables is at hand."""
+        known, few = self.known, len(self._movable) <= MOST
+        told = known.close or known.resolution > 0 or bool(known.grid.any())
+        return told and few and known.noisy(f) and known.central and self._is_surveyed()
+
+    def _judged(self, run: Run) -> Asking[Status | Point | None]:
+        """Return a lower point of the model, else the end, if f is smooth here."""
+        x, f = run.here.x, cast(float, run.here.f)
+        lower = yield from lower_point(self, run.here)
+        if lower is not None:
+            return lower
+        again = yield Value(x)  # values may drift, or be noisier than was measured
+        if not abs(again - f) <= 2 * self.visible(f):
+            return None
+        for turned in (False, True):
+            if (status := (yield from self._confirmed(run, Status.NOISE, turned))) is not None:
+                return status
+        return None
+
+    def improves(self, run: Run, stalled: bool) -> Asking[tuple[bool, Status | Point | None]]:
+        """Make differences central; where they are, end the run, unless f is noisier than was known."""
         x, f, known = run.here.x, cast(float, run.here.f), self.known
         if not known.central:
             known.central = True
+            yield from known.estimate(self.space, x, f, self.gtol, anew=False)  # it may grow along a run
             return True, None
-        if self._is_spent(run, stalled):
+        modelled = self._is_modelled(f)
+        if not modelled and self._is_spent(run, stalled):
             return False, (yield from self._confirmed(run, Status.FD_LIMIT))
         step = self._noise_step(x, f, central=True)
-        return (yield from known.estimate(self.space, x, f, self.gtol, step, anew=False)), None
+        louder = yield from known.estimate(self.space, x, f, self.gtol, step, anew=False)
+        if known.jumps and f < known.sought_at:  # x may be rounded more coarsely here than there
+            known.sought, known.sought_at = np.zeros_like(known.sought), f
+            return True, None
+        if louder or not modelled:
+            return louder, None
+        return False, (yield from self._judged(run))
 
     def _is_spent(self, run: Run, stalled: bool) -> bool:
         """Return whether nothing of a central gradient is left that values could show."""
@@ -196,10 +252,10 @@ class AdaptiveGradient(AdaptiveDifferences):
         steep = self.eps * self.known.conditioning > 1e-3 * max(abs(f), run.f_start - f)
         return self._is_surveyed() and not steep
 
-    def _confirmed(self, run: Run, status: Status) -> Asking[Status | None]:
+    def _confirmed(self, run: Run, status: Status, turned: bool = False) -> Asking[Status | None]:
         """Return this status, or what hides a decrease, if f has no kink here."""
         x, f, known = run.here.x, cast(float, run.here.f), self.known
         if known.noisy(f):
-            quantised = known.resolution * known.scale(f) > known.noise
+            quantised = max(known.resolution * known.scale(f), float(known.blur.sum())) > known.noise
             status = Status.RESOLUTION if quantised else Status.NOISE
-        return status if (yield from self.is_smooth(x, f)) else None
+        return status if (yield from self.is_smooth(x, f, turned)) else None

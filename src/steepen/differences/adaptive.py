@@ -10,20 +10,24 @@ known, intervals are SciPy's.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import adopt, to_numpy
-from ..questions import Asking, Value, Values, Vector
+from ..questions import Asking, Point, Value, Values, Vector
 from ..vectors import own
 from . import tuning
-from .finite_differences import DifferenceGradient
-from .noise import COARSEST, Flags, Floats, size_of
+from .finite_differences import DifferenceGradient, taken
+from .noise import COARSEST, Flags, Floats, size_of, step_between
+
+if TYPE_CHECKING:
+    from ..run import Run
 
 STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
 TESTS = 8.0  # a central difference is this many times as long as the best forward one: it resolves f″
+CELLS = 2.0  # where x is rounded, a difference is at least so many times as long as the step of its variable
 RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
@@ -42,10 +46,12 @@ class AdaptiveDifferences(DifferenceGradient):
         """Return how far differences go ahead and back from x; only central ones go back."""
         point, root = to_numpy(x), np.sqrt(self.known.curvature)
         usual: Floats = math.sqrt(self._part(f)) * np.maximum(np.abs(point), 1.0)
-        size, ideal = self._sizes(point, f, root), 2 * math.sqrt(self.known.eps_f(f)) / root
+        size, ideal = self._sizes(point, f, root), 2 * np.sqrt(self.known.eps_along(f)) / root
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
-        h: Floats = np.where(np.isfinite(best), best, usual)
+        h: Floats = np.maximum(np.where(np.isfinite(best), best, usual), CELLS * self.known.grid)
         both: Floats = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3))
+        if self.options.rounded:
+            h, both = (np.exp2(np.round(np.log2(length))) for length in (h, both))
         return self._fitted(point, both, np.where(point < 0, -h, h), central)
 
     def _sizes(self, point: NDArray[Any], f: float, root: Floats) -> Floats:
@@ -57,6 +63,15 @@ class AdaptiveDifferences(DifferenceGradient):
         """Return the error of a value relative to it."""
         whole, error = abs(f) + self.known.conditioning, self.known.eps_f(f)
         return min(max(error / (whole if whole > 0 else 1.0), self.eps), COARSEST)
+
+    def foreseen(self, run: Run, x: Vector) -> list[Vector]:
+        f = run.here.f
+        if f is None:  # at the start the noise of f is measured first
+            return []
+        guess = f + 0.5 * run.slope  # what a quadratic falls by on the way to its minimum
+        if not math.isfinite(guess):
+            return []
+        return self._points(x, *self.intervals(x, guess, self.known.central))
 
     # --- gradients -------------------------------------------------------------------------------------
 
@@ -72,8 +87,13 @@ class AdaptiveDifferences(DifferenceGradient):
             yield from self.survey(x, here)
         ahead, back = self.intervals(x, here, known.central)
         g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
+        # where f″ is known, the interval is so short that f may well stand still at a minimum
+        still = np.where((g == 0) & np.isnan(known.curvature), np.abs(ahead), 0.0)
+        if (yield from self._finds_grid(x, here, still)):
+            ahead, back = self.intervals(x, here, known.central)
+            g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
         square = np.where(back > 0, ahead * back, 1.0)
-        least = tuning.RESOLVED * known.eps_f(here)
+        least = tuning.RESOLVED * known.eps_along(here)
         # where f″ should have been resolved and was not, it is no more than this
         bound = np.where(square * known.curvature > least, least, np.nan)
         two, second = ~np.isnan(second), np.abs(second)
@@ -81,10 +101,42 @@ class AdaptiveDifferences(DifferenceGradient):
         self._learn_curvature(np.where(two, np.where(second > least, second, bound) / square, np.nan))
         return own(x, g), own(x, self._error(x, here, ahead, two))
 
+    def around(self, here: Point, part: float) -> Asking[tuple[Floats, Floats, Floats]]:
+        """Ask for values on both sides of x, along the variables that are free and not at a bound.
+
+        Return how far they are taken, the slopes, and by how much f bends over that length, 0 along the other
+        variables. It is this part of a central difference, or more where f would not bend visibly, or what
+        the box leaves of it.
+        """
+        x, f = here.x, cast(float, here.f)
+        point, least = to_numpy(x), tuning.RESOLVED * self.known.eps_along(f)
+        limits, ahead = self.space.limits, part * self.intervals(x, f, True)[0]
+        way, room = np.copysign(1.0, ahead), np.full(ahead.shape, np.inf)
+        if limits is not None:
+            room = np.minimum(point - limits[0], limits[1] - point)
+        open = to_numpy(self.space.free(x, here.g, own(x, np.ones(ahead.shape)))) != 0
+        most = np.minimum(np.maximum(np.abs(ahead), 0.1 * np.maximum(np.abs(point), 1.0)), room)
+        length = np.minimum(np.abs(ahead), room)
+        h, g, bend = np.zeros_like(ahead), np.zeros_like(ahead), np.zeros_like(ahead)
+        for _ in range(1 + RUNGS):
+            ahead, back = taken(point, way * length), -taken(point, -way * length)
+            open = open & (np.abs(ahead) > np.abs(h))
+            if not open.any():
+                break
+            slope, second = yield from self._quotients(
+                x, f, np.where(open, ahead, 0.0), np.where(open, back, 0.0)
+            )
+            second = np.abs(second)
+            h, g = np.where(open, ahead, h), np.where(open, slope, g)
+            bend = np.where(open, np.maximum(second, least), bend)
+            open = open & (second < least)
+            length = np.minimum(tuning.LONGER * np.abs(ahead), most)
+        return h, g, bend
+
     def _error(self, x: Vector, f: float, ahead: Floats, two: Flags) -> Floats:
         """Return how far each difference over these lengths may be wrong; 0 where there is none."""
         h: Floats = np.where(ahead == 0, np.inf, np.abs(ahead))
-        ε, known = self.known.eps_f(f), self.known.curvature
+        ε, known = self.known.eps_along(f), self.known.curvature
         curvature: Floats = np.where(np.isfinite(known), known, 4 * ε / (h * h))  # as if h were the best
         error: Floats = 2 * ε / h + 0.5 * h * curvature
         if two.any():
@@ -100,8 +152,52 @@ class AdaptiveDifferences(DifferenceGradient):
     def _learn(self, x: Vector, g: Floats) -> None:
         """Keep what a gradient has shown."""
         slopes = float(np.abs(g * to_numpy(x)).sum())
+        known, r = self.known, self.known.grid
         if math.isfinite(slopes):
-            self.known.conditioning = slopes
+            known.conditioning = slopes
+            if r.any():
+                known.blur = np.where(r > 0, 0.5 * np.abs(g) * r + known.least_blur, 0.0)
+
+    def _finds_grid(self, x: Vector, f: float, still: Floats) -> Asking[bool]:
+        """Find how far variables have to move before f changes; return whether that is news.
+
+        f stands still along a variable that is rounded, and then jumps; a smooth f that has not changed over
+        a tenth of the way changes by few roundings over it. Each variable is looked at once, from the length
+        on over which f stood still. Jumps that are multiples of one step are those of a quantised f.
+        """
+        known, point = self.known, to_numpy(x)
+        if known.jumps:
+            known.jumps, still = False, np.where(still > 0, still, tuning.LINE * size_of(point))
+            still = np.where(self.intervals(x, f, False)[0] != 0, still, 0.0)
+        h, open = still, (still > 0) & ~known.sought
+        if not open.any():
+            return False
+        known.sought = known.sought | open
+        grid, blur, jumps = np.zeros_like(h), np.zeros_like(h), list[float]()
+        while open.any():
+            h = 10 * h
+            changes = yield from self._changes(x, f, h, open)
+            most = changes.max(axis=0)
+            jumped = open & (most > tuning.JUMP * known.rounding(f))
+            grid, blur = np.where(jumped, h, grid), np.where(jumped, most, blur)
+            jumps += changes[:, jumped].ravel().tolist()
+            open = open & (most == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
+        quantum = step_between(jumps, self.eps * abs(f))
+        if not grid.any() or quantum > 0:
+            known.resolution = known.resolution or quantum / known.scale(f)
+            return False
+        for part in (0.5, 0.25):  # from within a factor of ten to less than two
+            near = yield from self._changes(x, f, grid / 10**part, grid > 0)
+            grid = np.where(near.max(axis=0) > 0, grid / 10**part, grid)
+        known.grid, known.blur = np.where(grid > 0, grid, known.grid), np.where(grid > 0, blur, known.blur)
+        known.resolution = 0.0
+        return True
+
+    def _changes(self, x: Vector, f: float, h: Floats, wanted: Flags) -> Asking[Floats]:
+        """Ask for the changes of f ahead and back, 0 where they are not wanted or there is no room."""
+        ahead, back = self._fitted(to_numpy(x), h, h, True)
+        both = yield from self._beside(x, (ahead, wanted & (ahead != 0)), (-back, wanted & (back > 0)))
+        return np.nan_to_num(np.abs(np.array(both) - f))
 
     # --- second derivatives ----------------------------------------------------------------------------
 
@@ -162,10 +258,15 @@ class AdaptiveDifferences(DifferenceGradient):
         self._learn(x, np.nan_to_num(g))
         return own(x, g), own(x, self._error(x, f, used, used > 0)), bool(np.isfinite(g).all())
 
-    def is_smooth(self, x: Vector, f: float) -> Asking[bool]:
-        """Ask whether f bends nine times as much over three times the way; at a kink it is three times."""
+    def is_smooth(self, x: Vector, f: float, turned: bool = False) -> Asking[bool]:
+        """Ask whether f bends nine times as much over three times the way; at a kink it is three times.
+
+        The way is a diagonal one, `turned` where f may not bend along the first, as on the floor of a valley.
+        """
         ahead, back = self.intervals(x, f, True)
         u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
+        if turned:
+            u[::2] = -u[::2]
         # along a variable at a bound, the values are taken inside the box
         held = (back == 0) & (ahead != 0) & self.space.contains(to_numpy(x) + 6 * ahead)
         points = list[Vector]()

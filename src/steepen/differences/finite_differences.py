@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from ..arrays import adopt, is_numpy, namespace, to_numpy
 from ..questions import Asking, Value, Values, Vector
 from ..space import Space
 from ..status import BY_VALUES, Status
-from ..vectors import own
+from ..vectors import norm, own
 from . import tuning
 from .given import Gradients
 from .noise import Flags, Floats, NoiseModel
@@ -41,6 +43,8 @@ class DifferenceOptions:
     """The absolute intervals, one or one per variable."""
     rel_step: NDArray[np.float64] | None = None
     """The same relative to |x|."""
+    rounded: bool = False
+    """Whether intervals adapted to f are powers of two: most can then be foreseen before f is known."""
 
     @property
     def asked(self) -> bool:
@@ -68,14 +72,43 @@ class FDState(NoiseModel):
 
     Examples
     --------
-    >>> FDState(eps=2.0**-52, curvature=np.full(2, np.nan)).central
-    False
+    >>> known = FDState(eps=2.0**-52, curvature=np.ones(2), grid=np.array([0.1, 0.0]))
+    >>> known.central, known.blur
+    (False, array([0., 0.]))
     """
 
     curvature: Floats
     """|f″| along each variable; NaN is unknown."""
     central: bool = False
     """Whether gradients are made of central differences."""
+    grid: Floats = field(default_factory=lambda: np.zeros(1))
+    """How far each variable has to move before f changes, where x is rounded; else 0."""
+    blur: Floats = field(default_factory=lambda: np.zeros(1))
+    """By how much that rounding may change f."""
+    sought: Flags = field(default_factory=lambda: np.zeros(1, dtype=bool))
+    """Along which variables that was looked for."""
+    sought_at: float = math.inf
+    """f where that was begun anew."""
+
+    def __post_init__(self) -> None:
+        zero = np.zeros(self.curvature.shape)
+        self.grid, self.blur, self.sought = self.grid + zero, self.blur + zero, self.sought | (zero > 0)
+
+    @property
+    def least_blur(self) -> Floats:
+        """By how much it may change f where f has no slope."""
+        return 0.125 * np.nan_to_num(self.curvature) * self.grid**2
+
+    def eps_f(self, f: float) -> float:
+        return max(super().eps_f(f), float(self.blur.sum()))
+
+    def eps_along(self, f: float) -> Floats:
+        """Return by how much two values may be wrong that differ in one variable, for each of them."""
+        return np.maximum(super().eps_f(f), self.blur)
+
+    def eps_at_minimum(self, f: float) -> float:
+        """Return by how much a value of f may be wrong near a minimum, where no slope adds to it."""
+        return max(super().eps_f(f), float(self.least_blur.sum()))
 
 
 class DifferenceGradient(Gradients):
@@ -145,15 +178,14 @@ class DifferenceGradient(Gradients):
         """Ask for the quotients (0 for fixed variables), and the second differences of the central ones."""
         moves = ahead != 0
         h, unknown = np.where(moves, ahead, 1.0), np.full(ahead.shape, np.nan)
+        up, *other_side = yield from self._beside(x, *self._sides(ahead, back), gradients=gradients)
         if self.scheme == "cs":
-            (up,) = yield from self._beside(x, (1j * ahead, moves), gradients=gradients)
             return np.where(moves, up / h, 0.0), unknown
+        (down,) = other_side
         if self.scheme == "3-point":  # f itself is not known
-            up, down = yield from self._beside(x, (ahead, moves), (-back, moves), gradients=gradients)
             return np.where(moves, (up - down) / (h + back), 0.0), unknown
         assert f is not None
         two = back > 0
-        up, down = yield from self._beside(x, (ahead, moves), (-back, two), gradients=gradients)
         slope: Floats = (up - f) / h
         if not (np.isfinite(slope) | ~moves).all():
             # where f is not finite on one side, a quotient is taken on the other one
@@ -167,16 +199,27 @@ class DifferenceGradient(Gradients):
         slope = np.where(two, (up - down) / (h + back), slope)
         return np.where(moves, slope, 0.0), np.where(two, (up - f) - (f - down), np.nan)
 
+    def _sides(self, ahead: Floats, back: Floats) -> list[tuple[Any, Flags]]:
+        """Return by how much a difference moves the variables, on each side, and which of them."""
+        moves = ahead != 0
+        if self.scheme == "cs":
+            return [(1j * ahead, moves)]
+        return [(ahead, moves), (-back, moves if self.scheme == "3-point" else back > 0)]
+
     def _beside(self, x: Vector, *sides: tuple[Any, Flags], gradients: int = 0) -> Asking[list[Floats]]:
         """Ask for f with each variable moved by itself, once for each of `sides`; NaN where not wanted."""
         found = [np.full(wanted.shape, np.nan) for _, wanted in sides]
-        which = [(k, i) for i in self._movable for k, (_, wanted) in enumerate(sides) if wanted[i]]
+        which = self._which(sides)
         if which or gradients:
             points = [self._shifted(x, i, sides[k][0][i]) for k, i in which]
             values = yield Values(points, gradients, imaginary=np.iscomplexobj(sides[0][0]))
             for (k, i), value in zip(which, values, strict=True):
                 found[k][i] = value
         return found
+
+    def _which(self, sides: Sequence[tuple[Any, Flags]]) -> list[tuple[int, int]]:
+        """Return which variable is moved on which side, in the order of the points."""
+        return [(k, i) for i in self._movable for k, (_, wanted) in enumerate(sides) if wanted[i]]
 
     def _shifted(self, x: Vector, i: int, h: Any) -> Vector:
         """Return x with one variable moved, by a complex number or within the bounds."""
@@ -211,6 +254,17 @@ class DifferenceGradient(Gradients):
         least = max(self.eps * abs(f), self.known.resolution * self.known.scale(f), noise)
         return own(x, bias + least / np.abs(length + back))
 
+    # --- before f is known -----------------------------------------------------------------------------
+
+    def foreseen(self, run: Run, x: Vector) -> list[Vector]:
+        """Return where ∇f at x will need f, if x is the next iterate, as far as that can be foreseen."""
+        return self._points(x, *self._intervals(to_numpy(x)))
+
+    def _points(self, x: Vector, ahead: Floats, back: Floats) -> list[Vector]:
+        """Return the points of a difference over these intervals."""
+        sides = self._sides(ahead, back)
+        return [self._shifted(x, i, sides[k][0][i]) for k, i in self._which(sides)]
+
     # --- asked by a run --------------------------------------------------------------------------------
 
     def arrive(self, run: Run) -> Asking[tuple[Vector, Vector, bool]]:
@@ -227,8 +281,8 @@ class DifferenceGradient(Gradients):
             return None
         if not self._vanishes_somewhere(here.x, here.g):
             return None
-        bends = self.known.curvature
-        if not (yield from self.known.estimate(self.space, here.x, here.f, self.gtol, bends=bends)):
+        bends, steepest = self.known.curvature, max(self.gtol, norm(here.g))  # f may be steep at a bound
+        if not (yield from self.known.estimate(self.space, here.x, here.f, steepest, bends=bends)):
             return None
         return (yield from self.gradient(here.x, here.f))
 

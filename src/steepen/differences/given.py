@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..questions import Asking, Gradient, Vector
+from ..questions import Asking, Gradient, Point, Vector
 from ..status import Status
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Gradients:
         return 0.0 * g
         yield
 
+    def foreseen(self, run: Run, x: Vector) -> list[Vector]:
+        """Return where ∇f at x will need f, if x is the next iterate, as far as that can be foreseen."""
+        return []
+
     def set_curvature(self, curvature: Vector) -> None:
         """Take |f″| along each variable from a method that has learnt it."""
 
@@ -84,13 +88,13 @@ class Gradients:
         """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
         return 0.0
 
-    def ends(self, run: Run) -> Asking[Status | None]:
-        """Return the status of a run whose direction predicts no decrease that values would show."""
+    def ends(self, run: Run) -> Asking[Status | Point | None]:
+        """Return how a run ends whose direction predicts no decrease that values show; or a lower point."""
         return None
         yield
 
-    def improves(self, run: Run, stalled: bool) -> Asking[tuple[bool, Status | None]]:
-        """After a failed search: return whether there is a better gradient, and the status if all is over."""
+    def improves(self, run: Run, stalled: bool) -> Asking[tuple[bool, Status | Point | None]]:
+        """After a failed search: say whether there is a better gradient, and how it ends or goes on."""
         return False, None
         yield
 

@@ -61,6 +61,11 @@ class NoiseModel:
     """The least difference between two values, relative to |f|; 0: f is not quantised."""
     conditioning: float = 0.0
     """Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε."""
+    jumps: bool = False
+    """Whether f stood still on a short line and then jumped: it is quantised, or x is rounded."""
+
+    close: bool = False
+    """Whether noise has shown on a short line: on a longer one, a kink may look like it."""
 
     def rounding(self, f: float) -> float:
         """Return by how much the rounding of f and of x may change a value."""
@@ -76,8 +81,15 @@ class NoiseModel:
 
     def changed(self, f: float) -> bool:
         """Return whether noise was measured at values that were far from this one."""
+        return self.noise > 0 and self._differs(f, tuning.CHANGED)
+
+    def is_elsewhere(self, f: float) -> bool:
+        """Return whether the error of a value was measured where f, and so its slopes, may be others."""
+        return self._differs(f, tuning.ELSEWHERE)
+
+    def _differs(self, f: float, factor: float) -> bool:
         size, then = self.scale(f), self.f_scale
-        return self.noise > 0 and (tuning.CHANGED * size < then or size > tuning.CHANGED * then)
+        return factor * size < then or size > factor * then
 
     def scale(self, f: float) -> float:
         """Return what the resolution of f is relative to: its size or, where f = 0, the last one known."""
@@ -101,9 +113,12 @@ class NoiseModel:
         before, scale = self.eps_f(f), self.scale(f)
         slope = gtol * math.sqrt((line.u * line.u).sum())
         noise, quantum = yield from line.measure(slope, bends)
-        resolution = self.resolution
+        self.jumps = line.jumps
+        # values that differ by less than a step have none
+        resolution = self.resolution if line.least > 0.5 * self.resolution * scale else 0.0
         if quantum > 0:
             resolution = min(quantum, max(COARSEST * scale, self.resolution * self.f_scale)) / scale
+        self.close = self.close or (step is None and noise > 0)
         louder = max(noise, resolution * scale) > tuning.CHANGED * before
         if anew or louder:
             self.noise, self.f_scale, self.resolution = noise, scale, resolution
@@ -117,7 +132,9 @@ class Line:
 
     def __init__(self, space: Space, x: Vector, f: float, eps: float, step: Floats | None = None):
         self._space, self._x, self._f, self._eps, point = space, x, f, eps, to_numpy(x)
-        self._short = step is None
+        self._short, self.jumps = step is None, False
+        self.least = math.inf
+        """The least difference between two values that differ."""
         usual: Floats = tuning.LINE * size_of(point) if step is None else step
         rng: Any = np.random.default_rng(0)
         ahead: Floats = usual * rng.uniform(1, 2, point.shape[-1])
@@ -157,8 +174,9 @@ class Line:
 
     def _judged(self, changes: Floats) -> tuple[float, float]:
         """Return the noise and the quantum that seven values show."""
-        rounding = self._rounding(changes)
-        distinct = np.count_nonzero(np.diff(np.sort(changes))) + 1
+        rounding, apart = self._rounding(changes), np.diff(np.sort(changes))
+        self.least = float(np.min(apart[apart > rounding], initial=math.inf))
+        distinct = np.count_nonzero(apart) + 1
         if distinct < DISTINCT:
             return 0.0, step_between(changes, rounding)
         level = ecnoise(changes)
@@ -178,6 +196,7 @@ class Line:
             # a smooth f that did not change over a tenth of the way changes by few roundings over it
             if math.isfinite(change) and abs(change) > max(tuning.JUMP * rounding, t * slope):
                 others = yield from self._changes(0.25 * t, 0.5 * t, 0.75 * t)
+                self.jumps = True
                 return step_between([change, *others], rounding)
             if change != 0:
                 break

@@ -1,4 +1,4 @@
-"""The user's functions behind a batch: one vectorised call for all the points that are asked for."""
+"""The user's functions behind a batch: one vectorised call for all points, or one for each by workers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,54 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callables import BATCH, Functions, pair, read_imaginary, read_values, read_vector
+from .._tools.workers import Map
+from ..callables import BATCH, Functions, pair, read_imaginary, read_value, read_values, read_vector
 from ..questions import Vector
 
 Rows: TypeAlias = Sequence[int]
 """Which rows of the batch the points belong to."""
 
 
+class OfOnePoint:
+    """The functions as workers are sent them: each is called with one point, and the data of its row."""
+
+    def __init__(self, functions: Functions):
+        self._functions = functions
+
+    def __call__(self, task: tuple[str, tuple[Vector, ...], dict[str, Any]]) -> Any:
+        """Call a function."""
+        name, vectors, own = task
+        return getattr(self._functions, name)(*vectors, **own)
+
+
 class BatchCaller:
     """Calls functions with copies of batches of points (B, n); the answers are copies, too.
 
     Where rows have data of their own, a function is given those of the rows that the points belong to.
+    Workers call functions for one point.
     """
 
-    def __init__(self, functions: Functions, like: Vector, library: str, data: tuple[Any, ...] = ()):
+    def __init__(
+        self, functions: Functions, like: Vector, library: str, data: tuple[Any, ...] = (),
+        workers: Map | None = None,
+    ):  # fmt: skip
         self._functions, self._like, self._library, self._data = functions, like, library, data
+        self._lengths = {len(like), *(length for one in data for length in one.shape[1:])}
+        """Of a point, and of a row's data: as many rows may be taken for one point, or its data."""
+        self._workers, self._of_one = workers, OfOnePoint(functions)
         self._taken: set[str] = set()
         """The functions that have taken a batch."""
 
     def values(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[np.float64]:
         """Return f at each point."""
+        if self._workers is not None:
+            return np.array([read_value(f) for f in self._of_each("value", rows, points)])
         return _joined(self._answers("fun", self._functions.value, self._values, rows, points))
 
     def imaginary(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[np.float64]:
         """Return the imaginary part of f at each complex point."""
+        if self._workers is not None:
+            return np.array([read_imaginary(f) for f in self._of_each("value", rows, points)])
         found = self._functions.value(points, **self._of(rows))
         return np.array([read_imaginary(f) for f in np.asarray(found)])
 
@@ -42,20 +66,24 @@ class BatchCaller:
             f, g = pair(answer)
             return self._values(f, count), read_vector(g, self._like, "fun's gradient", (), count)
 
+        if self._workers is not None:
+            pairs = [pair(found) for found in self._of_each("both", rows, points)]
+            vectors = [read_vector(g, self._like, "fun's gradient") for _, g in pairs]
+            return np.array([read_value(f) for f, _ in pairs]), np.stack(vectors)
         values, gradients = zip(*self._answers("fun", self._functions.both, read, rows, points), strict=True)
         return _joined(values), _joined(gradients)
 
     def gradients(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return ∇f at each point."""
-        return self._vectors("jac", self._functions.grad, rows, points)
+        return self._vectors("jac", "grad", rows, points)
 
     def products(self, points: NDArray[Any], vectors: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return H·v at each point."""
-        return self._vectors("hvp", self._functions.hvp, rows, points, vectors)
+        return self._vectors("hvp", "hvp", rows, points, vectors)
 
     def hessians(self, points: NDArray[Any], *, rows: Rows = ()) -> NDArray[Any]:
         """Return H at each point."""
-        return self._vectors("hess", self._functions.hess, rows, points, tail=(len(self._like),))
+        return self._vectors("hess", "hess", rows, points, tail=(len(self._like),))
 
     def _of(self, rows: Rows) -> dict[str, Any]:
         """Return the data of these rows, as a function takes them."""
@@ -68,25 +96,43 @@ class BatchCaller:
         return np.array(read_values(f, count, bool(self._library)))
 
     def _vectors(
-        self, name: str, function: Any, rows: Rows, *batches: NDArray[Any], tail: tuple[int, ...] = ()
+        self, name: str, kind: str, rows: Rows, *batches: NDArray[Any], tail: tuple[int, ...] = ()
     ) -> NDArray[Any]:
+        if self._workers is not None:
+            found = self._of_each(kind, rows, *batches)
+            return np.stack([read_vector(one, self._like, name, tail) for one in found])
+
         def read(answer: Any, count: int) -> NDArray[Any]:
             return read_vector(answer, self._like, name, tail, count)
 
-        return _joined(self._answers(name, function, read, rows, *batches))
+        return _joined(self._answers(name, getattr(self._functions, kind), read, rows, *batches))
+
+    def _of_each(self, kind: str, rows: Rows, *batches: NDArray[Any]) -> list[Any]:
+        """Return the answers of a function for one point, which workers call."""
+        # a copy of each row, since a worker may be this process
+        data = [{"rows": tuple(one[[row]][0] for one in self._data)} if self._data else {} for row in rows]
+        points = zip(*([point.copy() for point in batch] for batch in batches), strict=True)
+        tasks = [(kind, vectors, own) for vectors, own in zip(points, data, strict=True)]
+        workers: Any = self._workers
+        found = list(workers(self._of_one, tasks))
+        if len(found) != len(tasks):
+            count = len(tasks)
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(found)}")
+        return found
 
     def _answers(
         self, name: str, function: Any, read: Callable[[Any, int], Any], rows: Rows, *batches: NDArray[Any]
     ) -> list[Any]:
         """Return what is read of the answers; `read` copies them, since the next may be in the same array.
 
-        A function for one point would accept a square batch and return the right shape; so the first such
-        batch is sent in two parts, all points but the last and the last.
+        A function for one point may accept a batch of as many rows as a point, or a row's data, has numbers,
+        and return the right shape; so the first such batch is sent in two parts, all points but the last and
+        the last.
         """
-        count, n = len(batches[0]), len(self._like)
+        count = len(batches[0])
         first, differentiates = name not in self._taken, bool(self._library)
         self._taken.add(name)
-        cut = count - 1 if first and count == n > 1 and not differentiates else count
+        cut = count - 1 if first and 1 < count in self._lengths and not differentiates else count
         answers: list[Any] = []
         for part in (slice(0, cut), slice(cut, count)):
             if part.start == part.stop:

@@ -38,6 +38,8 @@ class Meter:
     njev: int = 0
     nhvp: int = 0
     nhev: int = 0
+    unused: int = 0
+    """How many values of f were evaluated ahead, and are not used yet."""
     earlier: float = 0.0
     """Seconds of the runs that a checkpoint continues."""
     began: float = field(default_factory=lambda: time.perf_counter())
@@ -109,10 +111,10 @@ class Caller:
 
     def charge(self, ask: Question) -> None:
         """Count a question; raise Denied if a limit does not cover it. What is at hand costs nothing."""
-        meter, combined = self.meter, int(self.combined)
-        if isinstance(ask, Value):
+        meter, combined, kind = self.meter, int(self.combined), type(ask)
+        if kind is Value:
             meter.charge(1, combined)
-        elif isinstance(ask, Gradient):
+        elif kind is Gradient:
             known = self.at_hand(ask) is not None
             meter.charge(0 if known else combined, 0 if known and combined else 1)
         elif isinstance(ask, Values):
@@ -120,8 +122,8 @@ class Caller:
         else:
             known = self.at_hand(ask) is not None
             meter.charge(0, 0)
-            meter.nhvp += type(ask) is Product
-            meter.nhev += type(ask) is Hessian and not known
+            meter.nhvp += kind is Product
+            meter.nhev += kind is Hessian and not known
 
     def at_hand(self, ask: Question) -> Any:
         """Return an answer that needs no call: ∇f that came with f, or the last H; else None."""
@@ -193,7 +195,7 @@ class Caller:
         return value
 
     def _values(self, ask: Values) -> list[float]:
-        self.meter.charge(len(ask.points), ask.gradients)
+        self.charge(ask)
         return self.evaluated(ask.points, ask.imaginary)
 
     def evaluated(
@@ -206,13 +208,7 @@ class Caller:
         read, found, begun = read_imaginary if imaginary else read_value, list[float](), 0
         sent: Any = None
         if self._workers is not None:
-            try:
-                sent, begun = list(self._workers(self.functions.sent or self._fun, points)), len(points)
-            except WorkersLost as lost:
-                self.meter.nfev -= len(points) - lost.begun
-                raise Denied(Status.WORKERS) from lost
-            if len(sent) != begun:
-                raise ValueError(f"workers: expected {begun} values for {begun} points, got {len(sent)}")
+            sent, begun = self.sent(points), len(points)
         try:
             for i, point in enumerate(points):
                 if sent is None:
@@ -223,6 +219,19 @@ class Caller:
                     note(point, found[-1])
         finally:
             self.meter.nfev -= len(points) - begun
+        return found
+
+    def sent(self, points: Sequence[Vector]) -> list[Any]:
+        """Return what fun returns at these points, which are counted already, and sent to the workers."""
+        workers: Any = self._workers
+        try:
+            found = list(workers(self.functions.sent or self._fun, points))
+        except WorkersLost as lost:
+            self.meter.nfev -= len(points) - lost.begun
+            raise Denied(Status.WORKERS) from lost
+        if len(found) != len(points):
+            count = len(points)
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(found)}")
         return found
 
     def _product(self, ask: Product) -> Vector:

@@ -3,15 +3,20 @@
 The order of an iteration is that of `run.py`, function by function: read that first. Here are only the parts
 that a fixed step meets, each for all rows at once, and every row is the same to the bit as the run made
 alone. A row that ends is cut out. The loop asks as a run does, with batches in place of vectors.
+
+    _begin, _advance, _direction, _guard, _arrive, _judge, _end     Run's
+    _learn, _propose, _product                                      the methods' (`methods/`)
+    _by_value                                                       `endings.py`
+    _charge                                                         `caller.py`: what is over budget ends rows
+
+The state is in `fixed_rows.py`, the result and the trace in `fixed_results.py`.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event
 from typing import Any, cast
 
@@ -22,7 +27,7 @@ from ..arrays import identity, is_numpy
 from ..methods import BFGS, CGD, DFP, GD, Method
 from ..methods.matrix import LARGE, row_dots, row_norms, row_products, row_times, updated_rows
 from ..objective import Objective, Settings
-from ..outcome import LOST, of_library, result_of
+from ..outcome import of_library, result_of
 from ..penalties import L1, L2, Huber, PNorm, SquaredL2
 from ..questions import Asking, Gradient, Hessian, Point, Product, Value
 from ..result import Best, Result
@@ -33,11 +38,11 @@ from ..space import Space
 from ..status import Status
 from ..steps import Fixed
 from ..switches import After, AnyOf, FirstGuard, GoodDrop, Never, SmallImprovement, Switch
-from ..trace import Trace
 from .batch_caller import BatchCaller
 from .caller import Meter
+from .fixed_results import Columns, Ends
+from .fixed_rows import Rows, all_or, chosen, merged, one_or, spread
 from .interrupt import defer_sigint
-from .recorder import ENTRY
 from .single import attach, drive
 
 PENALTIES = (SquaredL2, L2, Huber, L1, PNorm)
@@ -45,12 +50,6 @@ SWITCHES = (Never, After, FirstGuard, SmallImprovement, GoodDrop)
 
 GOES_ON = -1
 """In place of the status of a row that has not ended."""
-
-ARRIVED = ("f", "gnorm", "nfev", "njev", "nhvp", "x")
-"""What the trace says of an iterate; the rest of it is about the step from there."""
-
-FIRST_BLOCK = 2**22
-"""The trace begins with room for so many entries a column, and is doubled; memory is taken when filled."""
 
 
 def fits(placed: Objective, settings: Settings, callback: object, checkpoint: object, check: bool) -> bool:
@@ -117,67 +116,6 @@ def _answers(calls: BatchCaller, combined: bool) -> dict[type, Callable[[Any], A
     }
 
 
-@dataclass
-class _Rows:
-    """The rows that have not ended: the fields of `Run`, with an entry for each row, or a number for all."""
-
-    index: NDArray[np.intp]
-    """Which rows of the batch they are."""
-    here: Point
-    best: Point
-    """Its k is an array, since rows have them at different iterations; f is inf where it has none."""
-    follows: NDArray[np.bool_]
-    nfev: Any = 0
-    njev: Any = 0
-    nhvp: Any = 0
-    nhev: Any = 0
-    first: Any = math.nan
-    size: Any = math.nan
-    gnorm: Any = math.nan
-    steepest_slope: Any = 0.0
-    before: Point | None = None
-    p: Any = None
-    alpha: Any = math.nan
-    lam: Any = math.nan
-    penalised: Any = False
-    guarded: Any = False
-    vanished: Any = False
-    there: Any = None
-    """The next iterate."""
-    arrived: tuple[Any, ...] = (0, 0, 0)
-    """The counts when it was chosen."""
-    noted: int = -1
-    """The last iterate in the trace."""
-    at_hand: Any = None
-    """∇f here, if it came with f."""
-    matrix: Any = None
-    """The quasi-Newton matrices."""
-    hessian: tuple[Any, Any] | None = None
-    """x and H where H was last evaluated."""
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def cut(self, rows: NDArray[np.intp]) -> _Rows:
-        """Return these rows alone."""
-        if len(rows) == len(self):
-            return self
-        few = copy.copy(self)
-        for name, value in vars(self).items():
-            setattr(few, name, _taken(value, rows))
-        return few
-
-
-def _taken(value: Any, rows: NDArray[np.intp]) -> Any:
-    if isinstance(value, np.ndarray):
-        return cast("NDArray[Any]", value).take(rows, axis=0)
-    if isinstance(value, Point):
-        return Point(*(_taken(part, rows) for part in value))
-    if isinstance(value, tuple):
-        return tuple(_taken(part, rows) for part in cast("tuple[Any, ...]", value))
-    return value
-
-
 class FixedSteps:
     """The runs of a batch."""
 
@@ -190,12 +128,12 @@ class FixedSteps:
         self._space: Space = self._problem.space
         self._curvature = self._method.curvature if isinstance(self._method, CGD) else ""
         x, self._count = placed.x, count
-        self._rows = _Rows(
+        self._rows = Rows(
             np.arange(count), Point(x), Point(x, np.full(count, math.inf), k=cast(Any, np.zeros(count, int))),
             np.full(count, not self._method.steepest),
         )  # fmt: skip
-        self._ends = _Ends(x)
-        self._trace = _Columns(x, trace == "x", total) if trace else None
+        self._ends = Ends(x)
+        self._trace = Columns(x, trace == "x", total) if trace else None
 
     def iterate(self) -> Asking[None]:
         """Run every row to its end."""
@@ -210,7 +148,7 @@ class FixedSteps:
     def _begin(self) -> Asking[None]:
         self._charge(1, int(self._combined))
         if len(self._rows):
-            self._rows.first = f = yield from self._values(self._rows.here.x)
+            self._rows.f_start = f = yield from self._values(self._rows.here.x)
             yield from self._arrive(Point(self._rows.here.x, f))
 
     def _begin_iteration(self) -> None:
@@ -243,7 +181,7 @@ class FixedSteps:
             f = yield from self._values(rows.there)
             yield from self._arrive(Point(rows.there, f, None, rows.here.k + 1))
 
-    def _step_sizes(self, rows: _Rows) -> Any:
+    def _step_sizes(self, rows: Rows) -> Any:
         """Return α."""
         alpha = self._now(self._alpha)
         if np.all(alpha > 0):
@@ -265,7 +203,7 @@ class FixedSteps:
         statuses = self._by_value(rows)
         if here.k and self._method.penalised:
             off: Any = self._settings.switch.off(
-                here.k - 1, rows.guarded, cast(Point, rows.before).f, here.f, rows.first
+                here.k - 1, rows.guarded, cast(Point, rows.before).f, here.f, rows.f_start
             )
             rows.follows = rows.follows & np.logical_not(off)
         if statuses is not None:
@@ -274,7 +212,7 @@ class FixedSteps:
         if len(self._rows):
             yield from self._judge()
 
-    def _note_best(self, rows: _Rows) -> None:
+    def _note_best(self, rows: Rows) -> None:
         here, best = rows.here, rows.best
         lower = here.f < best.f
         if not here.f.min() > -math.inf:
@@ -282,8 +220,8 @@ class FixedSteps:
         if lower.all():
             rows.best = here._replace(k=np.full(len(rows), here.k))
         elif lower.any():
-            f, k = _where(lower, here.f, best.f), _where(lower, here.k, best.k)
-            rows.best = Point(_chosen(lower, here.x, best.x), f, k=k)
+            f, k = merged(lower, here.f, best.f), merged(lower, here.k, best.k)
+            rows.best = Point(chosen(lower, here.x, best.x), f, k=k)
 
     def _judge(self) -> Asking[None]:
         """Evaluate ∇f, and end rows by its norm."""
@@ -291,20 +229,20 @@ class FixedSteps:
         g = self._rows.at_hand if self._combined else (yield Gradient(here.x))
         rows, tolerances = self._rows, self._settings.tolerances
         rows.here = here._replace(g=g)
-        rows.size = row_norms(g)
-        rows.gnorm = row_norms(self._space.measure(here.x, g)) if self._space.bounded else rows.size
+        rows.gradient_norm = row_norms(g)
+        rows.gnorm = row_norms(self._space.measure(here.x, g)) if self._space.bounded else rows.gradient_norm
         if tolerances.rel:
-            steepest = rows.steepest_slope
-            rows.steepest_slope = _where(rows.gnorm > steepest, rows.gnorm, steepest)
-        elif rows.size.max() < math.inf and rows.gnorm.min() > tolerances.g:
+            largest = rows.largest_gnorm
+            rows.largest_gnorm = merged(rows.gnorm > largest, rows.gnorm, largest)
+        elif rows.gradient_norm.max() < math.inf and rows.gnorm.min() > tolerances.g:
             return
         statuses = np.full(len(rows), GOES_ON)
-        statuses[rows.gnorm <= tolerances.rel * rows.steepest_slope] = Status.RELATIVE
+        statuses[rows.gnorm <= tolerances.rel * rows.largest_gnorm] = Status.RELATIVE
         statuses[rows.gnorm <= tolerances.g] = Status.CONVERGED
-        statuses[~(rows.size < math.inf)] = Status.NONFINITE_GRADIENT
+        statuses[~(rows.gradient_norm < math.inf)] = Status.NONFINITE_GRADIENT
         self._end(statuses)
 
-    def _by_value(self, rows: _Rows) -> NDArray[np.int64] | None:
+    def _by_value(self, rows: Rows) -> NDArray[np.int64] | None:
         """Return the statuses that follow from f, and from the steps that led there: `endings.by_value`."""
         tolerances, here, before = self._settings.tolerances, rows.here, rows.before
         f: Any = here.f
@@ -340,13 +278,13 @@ class FixedSteps:
         if not rows.follows.any():
             rows.p = -free
             return
-        size: Any = row_norms(free) if space.bounded else rows.size
-        which = _all_or(rows.follows)
+        size: Any = row_norms(free) if space.bounded else rows.gradient_norm
+        which = all_or(rows.follows)
         p, lam = yield from self._propose(rows, which, free[which])
         p = space.inward(x[which], g[which], p)
         self._guard(rows, which, free, size[which], p, lam)
 
-    def _guard(self, rows: _Rows, which: Any, free: Any, size: Any, p: Any, lam: Any) -> None:
+    def _guard(self, rows: Rows, which: Any, free: Any, size: Any, p: Any, lam: Any) -> None:
         """Take the directions p of these rows where ∇fᵀp < 0, else −∇f."""
         mine = free[which]
         slope, penalised = row_dots(mine, p), self._method.penalised
@@ -356,7 +294,7 @@ class FixedSteps:
         if not clear.all():
             falls = (slope < 0) & (slope > -math.inf)
             guarded = ~falls if self._method.guard else np.zeros_like(falls)
-            p, lam = _chosen(guarded, -mine, p), _where(guarded, 0.0, lam)
+            p, lam = chosen(guarded, -mine, p), merged(guarded, 0.0, lam)
             if penalised:
                 vanished = ~clear & ~guarded & (row_norms(p) <= VANISHED * size)
         used: Any = np.logical_not(guarded) & penalised
@@ -366,16 +304,16 @@ class FixedSteps:
         rows.p = -free
         rows.p[which] = p
         rows.lam, rows.guarded, rows.vanished, rows.penalised = (
-            _spread(value, which, len(rows)) for value in (lam, guarded, vanished, used)
+            spread(value, which, len(rows)) for value in (lam, guarded, vanished, used)
         )
 
-    def _learn(self, rows: _Rows) -> None:
+    def _learn(self, rows: Rows) -> None:
         """Update the quasi-Newton matrices of the rows that follow the method."""
         inverse = not self._curvature
         rule = self._method.name if inverse else self._curvature
         if rule not in ("bfgs", "dfp"):
             return
-        here, before, which = rows.here, rows.before, _all_or(rows.follows)
+        here, before, which = rows.here, rows.before, all_or(rows.follows)
         if before is None:
             rows.matrix = np.tile(identity(here.x), (len(rows), 1, 1))
             return
@@ -386,7 +324,7 @@ class FixedSteps:
         else:
             rows.matrix[which] = new
 
-    def _propose(self, rows: _Rows, which: Any, free: Any) -> Asking[tuple[Any, Any]]:
+    def _propose(self, rows: Rows, which: Any, free: Any) -> Asking[tuple[Any, Any]]:
         """Return p and λ of the rows that follow the method."""
         if not self._curvature:
             return -self._solved(rows), 0.0
@@ -402,7 +340,7 @@ class FixedSteps:
         p -= free
         return p, value
 
-    def _solved(self, rows: _Rows) -> Any:
+    def _solved(self, rows: Rows) -> Any:
         """Return G·∇f; rows with variables at their bounds one by one."""
         x, g, G = rows.here.x, rows.here.g, rows.matrix
         found = row_products(G, g)
@@ -413,7 +351,7 @@ class FixedSteps:
                 found[i] = self._space.solve(G[i].__matmul__, G[i].diagonal, x[i], g[i])
         return found
 
-    def _product(self, rows: _Rows, which: Any, x: Any, g: Any, v: Any) -> Asking[tuple[Any, Any]]:
+    def _product(self, rows: Rows, which: Any, x: Any, g: Any, v: Any) -> Asking[tuple[Any, Any]]:
         """Return c and u with H·v = c·u."""
         source = self._problem.products if self._curvature == "exact" else self._curvature
         if source in ("bfgs", "dfp"):
@@ -453,7 +391,7 @@ class FixedSteps:
             found[new] = yield Gradient(points[new])
         return found
 
-    def _hessians(self, rows: _Rows) -> Asking[Any]:
+    def _hessians(self, rows: Rows) -> Asking[Any]:
         """Return H of all rows, evaluated where the method asks for it and x is another one than before."""
         x, new = rows.here.x, np.flatnonzero(self._needs_hessian(rows))
         none = np.full((*x.shape, x.shape[1]), math.nan, x.dtype)
@@ -464,7 +402,7 @@ class FixedSteps:
         return matrices
 
     @staticmethod
-    def _needs_hessian(rows: _Rows) -> Any:
+    def _needs_hessian(rows: Rows) -> Any:
         if rows.hessian is None:
             return rows.follows
         return rows.follows & (rows.hessian[0] != rows.here.x).any(axis=-1)
@@ -478,16 +416,16 @@ class FixedSteps:
             self._charge(0, 0, rows.follows)
             rows = self._rows
             if source == "hvp":
-                rows.nhvp = rows.nhvp + _one_or(rows.follows)
+                rows.nhvp = rows.nhvp + one_or(rows.follows)
             else:
                 rows.nhev = rows.nhev + self._needs_hessian(rows)
         elif self._curvature in ("exact", "difference"):
             self._charge(int(self._combined), 1, self._asks(rows))
 
-    def _asks(self, rows: _Rows) -> Any:
+    def _asks(self, rows: Rows) -> Any:
         """Return which rows ask for a second gradient that is not at hand."""
         if not self._combined:
-            return _one_or(rows.follows)
+            return one_or(rows.follows)
         x, g, every = rows.here.x, rows.here.g, slice(None)
         v = cast(CGD, self._method).penalty.vector(self._space.free(x, g, g))
         points, _, _ = self._difference(every, x, v)
@@ -586,12 +524,12 @@ class FixedSteps:
 
     # --- the trace -------------------------------------------------------------------------------------
 
-    def _note_iterate(self, rows: _Rows) -> None:
+    def _note_iterate(self, rows: Rows) -> None:
         if self._trace is not None and rows.here.f is not None and rows.here.k > rows.noted:
             self._trace.arrived(rows)
             rows.noted = rows.here.k
 
-    def _note_step(self, rows: _Rows) -> None:
+    def _note_step(self, rows: Rows) -> None:
         if self._trace is not None:
             self._trace.stepped(rows)
 
@@ -602,148 +540,3 @@ def _not_finite(x: Any) -> Any:
     if float(flat.dot(flat)) < math.inf:  # quick, and nearly always enough
         return None
     return ~np.isfinite(x).all(axis=-1)
-
-
-def _all_or(mask: Any) -> Any:
-    """Return the rows where it is True, as a slice if that is all of them."""
-    return slice(None) if mask.all() else np.flatnonzero(mask)
-
-
-def _one_or(mask: Any) -> Any:
-    """Return 1 if it is True everywhere: counts that are the same for all rows stay numbers."""
-    return 1 if mask.all() else mask
-
-
-def _where(where: Any, new: Any, old: Any) -> Any:
-    return cast(Any, np).where(where, new, old)
-
-
-def _chosen(where: Any, new: Any, old: Any) -> Any:
-    """Return the new vectors where it is True, and the old ones elsewhere."""
-    found, rest = new.copy(), np.flatnonzero(~where)
-    found[rest] = old[rest]
-    return found
-
-
-def _spread(value: Any, which: Any, count: int) -> Any:
-    """Return the values of some rows among zeros for the others."""
-    found = np.zeros(count, np.asarray(value).dtype)
-    found[which] = value
-    return found
-
-
-class _Ends:
-    """The fields of the result, filled in as rows end."""
-
-    def __init__(self, start: NDArray[Any]):
-        count, dtype = len(start), start.dtype
-        self.x, self.g, self.best_x = (np.full(start.shape, math.nan, dtype) for _ in range(3))
-        self.f, self.best_f = np.full(count, math.nan), np.full(count, math.inf)
-        self.status, self.nit, self.nfev, self.njev, self.nhvp, self.nhev, self.best_k = (
-            np.zeros(count, np.int64) for _ in range(7)
-        )
-
-    def note(self, rows: _Rows, statuses: NDArray[np.int64]) -> None:
-        """Note rows that end."""
-        index, here, best = rows.index, rows.here, rows.best
-        self.status[index], self.nit[index] = statuses, here.k
-        self.nfev[index], self.njev[index] = rows.nfev, rows.njev
-        self.nhvp[index], self.nhev[index] = rows.nhvp, rows.nhev
-        f: Any = math.nan if here.f is None else here.f
-        self.x[index], self.f[index] = here.x, f
-        self.g[index] = math.nan if here.g is None else here.g
-        finite, k = best.f < math.inf, cast(Any, best.k)
-        seen = index[finite]
-        self.best_x[seen], self.best_k[seen] = best.x[finite], k[finite]
-        self.best_f[index] = best.f
-        lost = np.isin(statuses, LOST)
-        self.g[index[lost]] = math.nan
-        back = index[lost & finite]
-        self.x[back], self.f[back] = self.best_x[back], self.best_f[back]
-
-
-class _Columns:
-    """The trace while it grows: columns (K, B), with the entries of a row of the batch until it ends.
-
-    As long as all rows have the same entries, a column is one of numbers, and takes no memory for the rows.
-    """
-
-    def __init__(self, start: NDArray[Any], keep_x: bool, total: int | None):
-        self._count, self._start = len(start), start
-        room = max(16, FIRST_BLOCK // self._count)
-        self._room: int = room if total is None else min(room, total + 1)
-        self._length = 0
-        self._lengths = np.zeros(self._count, np.int64)
-        kinds: Any = ENTRY.fields
-        self._kinds: dict[str, np.dtype[Any]] = {name: kinds[name][0] for name in ENTRY.names or ()}
-        self._shared: dict[str, list[Any]] = {name: [] for name in self._kinds}
-        self._columns: dict[str, NDArray[Any]] = {}
-        if keep_x:
-            self._columns["x"] = np.empty((self._room, *start.shape), start.dtype)
-
-    def arrived(self, rows: _Rows) -> None:
-        """Note an iterate."""
-        here = rows.here
-        if here.k >= self._length:
-            self._add(whole=len(rows) == self._count)
-        gnorm = math.nan if here.g is None else rows.gnorm
-        entries = (here.f, gnorm, *rows.arrived, here.x)
-        self._write(rows, here.k, **dict(zip(ARRIVED, entries, strict=True)))
-        if len(rows) == self._count:
-            self._lengths[:] = here.k + 1
-        else:
-            self._lengths[rows.index] = here.k + 1
-
-    def stepped(self, rows: _Rows) -> None:
-        """Note the step that led here."""
-        self._write(
-            rows, rows.here.k - 1,
-            lam=rows.lam, step=rows.alpha, penalised=rows.penalised, guarded=rows.guarded,
-        )  # fmt: skip
-
-    def _add(self, *, whole: bool) -> None:
-        """Make room for one more iterate."""
-        if self._length == self._room:
-            for name, column in self._columns.items():
-                self._columns[name] = np.concatenate([column, np.empty_like(column)])
-            self._room *= 2
-        for name, column in self._columns.items():
-            if not (whole and name in ARRIVED):  # they are written next
-                column[self._length] = self._empty(name)
-        for name, shared in self._shared.items():
-            shared.append(self._empty(name))
-        self._length += 1
-
-    def _empty(self, name: str) -> Any:
-        """Return the entry of a row that has ended, and that of a step not taken."""
-        return math.nan if name == "x" or self._kinds[name].kind == "f" else 0
-
-    def _write(self, rows: _Rows, k: int, **entries: Any) -> None:
-        """Write the entries of these rows."""
-        whole = len(rows) == self._count
-        for name, value in entries.items():
-            if name == "x" and name not in self._columns:
-                continue
-            if name in self._shared:
-                if whole and np.ndim(value) == 0:
-                    self._shared[name][k] = value
-                    continue
-                self._part(name)
-            if whole:
-                self._columns[name][k] = value
-            else:
-                self._columns[name][k, rows.index] = value
-
-    def _part(self, name: str) -> None:
-        """Give the rows entries of their own."""
-        shared = np.array(self._shared.pop(name), self._kinds[name])
-        self._columns[name] = column = np.empty((self._room, self._count), self._kinds[name])
-        column[: self._length] = shared[:, None]
-
-    def finish(self) -> Trace:
-        """Return the trace."""
-        columns: dict[str, Any] = {name: column[: self._length] for name, column in self._columns.items()}
-        for name, entries in self._shared.items():
-            shared = np.array(entries, self._kinds[name])
-            columns[name] = np.broadcast_to(shared[:, None], (self._length, self._count))
-        return Trace(k=np.arange(self._length), length=self._lengths, **columns)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tools.workers import WorkersLost
 from ..arrays import to_numpy
 from ..callables import Functions
 from ..gradient_check import checked
@@ -32,7 +33,7 @@ from .checkpoint import Checkpoint, Journal
 from .interrupt import defer_sigint
 from .log import Log, journal_of
 from .recorder import Recorder
-from .single import attach, quietly
+from .single import attach, quietly, stop_iteration
 from .watch import State, Watch, state_of
 
 
@@ -70,7 +71,9 @@ class Row:
                 return self.watch.finish(self.run)
             except Exception as refused:
                 refused.add_note(f"steepen: row {self.index} of the batch")
-                raise
+                if (stop := stop_iteration(refused)) is None:
+                    raise
+                raise stop from None
             error, self.ask = None, ask
             if type(ask) is Iterate:
                 return None
@@ -109,9 +112,18 @@ class Row:
         meter = self.caller.meter
         if not (meter.timed and meter.seconds >= meter.deadline):
             return False
-        meter.nfev, meter.njev, meter.nhvp, meter.nhev = self._before
-        self.resume(within, None, error=Denied(Status.MAX_SECONDS))
+        self.deny(within, Status.MAX_SECONDS)
         return True
+
+    def deny(self, within: Callable[..., Any], status: Status, begun: int = 0) -> int:
+        """Deny the answer, of which so many evaluations have begun, and stay counted; return how many."""
+        points = len(self.points) if type(self.ask) is Values else 1
+        if begun < points:
+            meter = self.caller.meter
+            meter.nfev, meter.njev, meter.nhvp, meter.nhev = self._before
+            meter.nfev += begun
+        self.resume(within, None, error=Denied(status))
+        return min(begun, points)
 
     def note(self, answer: Any) -> None:
         """Write an answer that was evaluated to the checkpoint, if there is one."""
@@ -146,7 +158,7 @@ class Lockstep:
         self.rows, self._callback, self._functions = rows, callback, functions
         self._together: Any = nullcontext if checkpoint is None else checkpoint.together
         """Within, what is written to the checkpoint is written at once."""
-        self._calls = BatchCaller(functions, placed.x[0], placed.library, placed.rows)
+        self._calls = BatchCaller(functions, placed.x[0], placed.library, placed.rows, placed.workers)
         self._within = quietly()
 
     def run(self) -> None:
@@ -161,9 +173,20 @@ class Lockstep:
             ):  # fmt: skip
                 asked = [row for row in waiting if type(row.ask) is kind and not row.late(self._within)]
                 if asked:
-                    answer(asked)
+                    self._answered(answer, asked)
         if self._callback is not None:
             self._call_back(self._callback)
+
+    def _answered(self, answer: Callable[[list[Row]], None], asked: list[Row]) -> None:
+        """Answer these rows; where the workers are lost, the rows that still wait are denied an answer."""
+        asks = [row.ask for row in asked]
+        try:
+            answer(asked)
+        except WorkersLost as lost:
+            left = lost.begun
+            for row, ask in zip(asked, asks, strict=True):
+                if row.ask is ask:
+                    left -= row.deny(self._within, Status.WORKERS, left)
 
     def _begin_iterations(self, rows: list[Row]) -> None:
         """Let rows begin their next iteration, unless a limit or the callback ends them."""

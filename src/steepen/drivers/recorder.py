@@ -12,7 +12,7 @@ from ..arrays import to_numpy
 from ..questions import Vector
 from ..run import Run
 from ..trace import Trace
-from .caller import Counts
+from .caller import Meter
 
 ENTRY = np.dtype([
     ("f", "d"), ("gnorm", "d"), ("nfev", "q"), ("njev", "q"), ("nhvp", "q"),
@@ -39,11 +39,11 @@ class Recorder:
         self._points: list[Vector] = []
         self.length = 0
 
-    def moved(self, run: Run, counts: Counts) -> None:
+    def moved(self, run: Run, meter: Meter) -> None:
         """Note the step that the run has chosen, and the counts when it gets there."""
         alpha, lam = run.amounts
         self._step = lam, alpha, run.penalised, run.guarded
-        self._arrived = counts[:3]
+        self._arrived = meter.nfev, meter.njev, meter.nhvp
 
     def arrived(self, run: Run) -> None:
         """Note an iterate, and that the step before it has led there."""

@@ -31,22 +31,30 @@ def drive(asks: Any, answers: Mapping[type, Callable[[Any], Any]], failed: Calla
     An error of the user's is thrown in where the question was asked: its traceback shows the search and the
     loop, on the way to the caller of `minimize`.
     """
-    resume, send, reply, error = quietly(), asks.send, None, None
+    resume, send, throw = quietly(), asks.send, asks.throw
+    go_on, reply = send, None
     while True:
         try:
-            ask = resume(send, reply) if error is None else resume(asks.throw, error)
+            ask = resume(go_on, reply)
         except StopIteration as end:
             return end.value
-        error = None
+        except RuntimeError as error:
+            if (stop := stop_iteration(error)) is None:
+                raise
+            raise stop from None
         try:
             reply = answers[type(ask)](ask)
-        except StopIteration:  # of the user's: thrown in, it would become a RuntimeError
-            failed()
-            raise
+            go_on = send
         except BaseException as caught:
             if not isinstance(caught, Denied):
                 failed()
-            error = caught
+            go_on, reply = throw, caught
+
+
+def stop_iteration(error: BaseException) -> StopIteration | None:
+    """Return the StopIteration of the user's that became this error on its way out of a generator, if any."""
+    became = isinstance(error, RuntimeError) and str(error) == "generator raised StopIteration"
+    return error.__cause__ if became and isinstance(error.__cause__, StopIteration) else None
 
 
 def failing(run: Run) -> Callable[[], None]:

@@ -1,140 +1,85 @@
 """Ask and tell: the user evaluates where and when they like, and tells the run what they found.
 
-What is kept is what a checkpoint keeps (`checkpoint.py`): the fields of the run at an iterate, and the
-answers since. From these the run is put back between any two answers; the questions are asked again, and
-answered from what was kept as long as they are the same to the bit.
+What is kept is what a checkpoint keeps (`packing.py`): the fields of the run at an iterate, and the answers
+since. From these the run is put back between any two answers; the questions are asked again, and answered
+from what was kept as long as they are the same to the bit.
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
-import math
 import secrets
 import time
-import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from threading import Event
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callables import describe, read_imaginary, read_value, read_vector
+from .._tools.check import floats
+from ..callables import read_vector
+from ..gradient_check import checked
 from ..objective import Objective, Settings
 from ..outcome import result_of
 from ..problem import is_operator
-from ..questions import Denied, Gradient, Hessian, Iterate, Product, Value, Values, Vector
+from ..questions import Denied, Hessian, Iterate, Value, Values, Vector
 from ..result import Result
-from ..scale import Scaled, result_in_x, times
+from ..scale import result_in_x, times
 from ..status import Status
+from .answers import NOT_GIVEN, Reader, each, value
+from .ask import Ask, Waiting
 from .caller import Caller, Meter
-from .checkpoint import array_bytes, opened, packed_answer, restore, sealed, state_of, unpacked_answer
-from .recorder import NO_STEP, Recorder
-from .single import quietly
+from .log import Log, known_of
+from .packing import digest, framed, pack, restore, saved, unframed, unpack
+from .recorder import ENTRY, NO_STEP, Recorder
+from .single import quietly, stop_iteration
 from .watch import Watch
 
-PART = 0.02
+PART = 0.01
 """The state is kept so rarely that this takes no more than this part of the time."""
-
-WANTED = {Value: "value", Values: "value", Gradient: "gradient", Product: "product", Hessian: "hessian"}
-
-
-class Ask:
-    """Points where a run waits for an answer; empty, and false, when the run has ended.
-
-    Attributes
-    ----------
-    ids : a name for each point, to tell its answer by itself; it can be the name of a file
-    points : the points, of shape (k, n)
-    wanted : what is wanted at each: "value" (f), "both" (f and ∇f), "gradient", "product" (H·v) or "hessian"
-    vectors : where products are wanted, v for each point; else None
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> run = st.Run([1.0, 2.0], jac=True)
-    >>> ask = run.ask()
-    >>> ask.points, ask.wanted, len(ask.ids)
-    (array([[1., 2.]]), 'both', 1)
-    """
-
-    __slots__ = ("_ids", "points", "vectors", "wanted")
-
-    def __init__(
-        self,
-        ids: tuple[str, ...] | Callable[[], tuple[str, ...]],
-        points: NDArray[Any],
-        wanted: str,
-        vectors: NDArray[Any] | None = None,
-    ):
-        self._ids, self.points, self.wanted, self.vectors = ids, points, wanted, vectors
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """A name for each point."""
-        if callable(self._ids):  # they are made when first read: few loops need them
-            self._ids = self._ids()
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __reduce__(self) -> Any:
-        return Ask, (self.ids, self.points, self.wanted, self.vectors)
-
-    def __repr__(self) -> str:
-        return f"Ask(ids={self.ids}, points={self.points!r}, wanted={self.wanted!r})"
-
-
-class NotGiven:
-    """What an argument is that was not given."""
-
-    def __repr__(self) -> str:
-        return "not given"
-
-
-NOT_GIVEN = NotGiven()
 
 
 class Told:
-    """A run, the question that it waits with, and those answers to it that are known."""
+    """A run, the question that it waits with, and the answers since its state was last kept."""
 
-    def __init__(self, placed: Objective, settings: Settings, trace: Any):
+    def __init__(
+        self, placed: Objective, settings: Settings, trace: Any, log: Log | None = None, check: bool = False
+    ):
         self._run, self._meter = placed.run(settings), Meter(settings.budget)
         self._recorder = Recorder(keep_x=trace == "x") if trace else None
         self._run.watched = trace is not False
         self._caller = Caller(placed.functions(), placed.x, self._meter, combined=placed.jac is True)
         self._watch = Watch(self._meter, Event(), self._recorder)
         self._like, self._scale = placed.x, placed.scale
-        self._asks, self._within = self._run.iterate(), quietly()
+        self._reader = Reader(placed.x, placed.scale)
+        self._within, meter = quietly(), self._meter
+        asks = checked(self._run, meter.evals, meter.grads, self._caller.combined)
+        self._asks = asks if check else self._run.iterate()
+        self._both = self._caller.functions.both is not None
+        """Whether ∇f is told with f."""
+        self._log = None if log is None else log.journal(None)
+        self._elsewhere = known_of(placed) if log is None else log.known
+        """What is known of f from before: told without being asked for, or in the log."""
+        self._given: list[tuple[Any, ...]] = []
+        """What was told without being asked for: x, f and ∇f, in the user's variables."""
         self._token = secrets.randbits(32)
         """It tells the ids of one run from those of another."""
 
-        self._question: Any = None
+        self._waiting: Waiting | None = None
         """None: the run has ended."""
-        self._wanted = ""
-        self._points: Sequence[Vector] = ()
-        self._names: Callable[[], tuple[str, ...]] = tuple[str, ...]
-        """Makes the ids of the points."""
-        self._asked: Ask | None = None
-        """The last ask, if it has all points, none of which was told."""
-        self._known: dict[int, Any] = {}
-        """The answers to a part of the question, by the place of the point."""
-        self._before = self._meter.counts
+        self._before: tuple[int, ...] = self._meter.counts
         """The counts before the question."""
         self._number = 0
         """How many points were answered before the question."""
 
-        self._state: tuple[dict[str, Any], list[Any], int, int] | None = None
-        """The state at an iterate, its arrays, the number of points, and the length of the trace there."""
+        self._state = b"", 0, 0
+        """The state at an iterate, with the number of points and the length of the trace there."""
         self._since: list[tuple[Any, Any]] = []
         """The questions since then, and what is kept of their answers."""
-        self._replay: deque[tuple[str, Any]] = deque()
+        self._replay: deque[tuple[bytes, Any]] = deque()
         self._written, self._took = time.monotonic(), 0.0
 
     # --- the run ---------------------------------------------------------------------------------------
@@ -146,11 +91,13 @@ class Told:
             try:
                 ask = self._within(asks.send, answer) if error is None else self._within(asks.throw, error)
             except StopIteration:
-                self._question = None
+                self._waiting = None
                 return self._watch.finish(self._run)
-            except BaseException:  # of a method or a step of the user's
-                self._question, self._run.status = None, Status.FAILED
-                raise
+            except BaseException as raised:  # of a method or a step of the user's
+                self._waiting, self._run.status = None, Status.FAILED
+                if (stop := stop_iteration(raised)) is None:
+                    raise
+                raise stop from None
             error = None
             if type(ask) in watching:
                 answer = watching[type(ask)](ask)
@@ -158,151 +105,147 @@ class Told:
                     self._keep_state()
                 continue
             try:
-                known = self._open(ask)
+                answer = self._open(ask)
             except Denied as denied:
                 error = denied
                 continue
-            if known is None and (known := self._replayed(ask)) is None:
+            if answer is None:
                 return None
-            answer = known
 
     def _open(self, ask: Any) -> Any:
-        """Count a question and name its points, unless the answer is at hand: return that, or None."""
-        caller = self._caller
-        known, self._before = None if type(ask) is Value else caller.at_hand(ask), self._meter.counts
+        """Count a question; return the answer if it is known, else let the user see the question."""
+        caller, meter = self._caller, self._meter
+        known = None if type(ask) is Value else caller.at_hand(ask)
+        self._before = meter.nfev, meter.njev, meter.nhvp, meter.nhev
         caller.charge(ask)
-        points = ask.points if type(ask) is Values else [ask.x]
-        if known is None and not len(points):  # a difference of variables that cannot move
-            known = list[float]()
         if known is not None:
             return known
-        self._question, self._known, self._asked = ask, {}, None
-        both = caller.functions.both is not None and type(ask) in (Value, Gradient)
-        self._wanted = "both" if both else WANTED[type(ask)]
-        self._points = points
-        self._names = partial(_named, points, self._number, type(ask).__name__, self._token)
-        return None
+        waiting = Waiting(ask, self._both, self._number, self._token)
+        if not waiting.points:  # a difference of variables that cannot move
+            return list[float]()
+        self._waiting = waiting
+        if self._replay and (known := self._replayed(waiting)) is not None:
+            return known
+        return self._recalled(waiting) if self._elsewhere.found else None
 
-    def _answered(self, kept: Any) -> Any:
-        """Return the answer to the question, of which all is known now; it is kept."""
-        ask, caller = self._question, self._caller
+    def _answered(self, waiting: Waiting, kept: Any) -> Any:
+        """Return the answer to a question, of which all is known now; it is kept."""
+        ask, caller = waiting.ask, self._caller
         self._since.append((ask, kept))
-        self._number += len(self._points)
-        if type(ask) is Gradient and caller.functions.both is not None:
-            caller.last = ask.x, kept[1]
-            return kept[1]
-        return caller.recall(ask, kept)
+        self._number += len(waiting.points)
+        if waiting.wanted == "both":
+            f, g = kept
+            caller.last = ask.x, g
+            return f if type(ask) is Value else g
+        if type(ask) is Hessian:
+            caller.matrix = ask.x, kept
+        return kept
+
+    def _recalled(self, waiting: Waiting) -> Any:
+        """Take what is known of a question from before; return the answer if that is all, else None."""
+        ask, both = waiting.ask, waiting.wanted == "both"
+        for place, point in enumerate(waiting.points):
+            asked = Value(point) if both or type(ask) is Values else ask
+            found, kept = self._elsewhere.answer(asked, None, both)
+            if found:
+                waiting.known.setdefault(place, kept)
+        return self._answered(waiting, waiting.answer()) if waiting.complete else None
 
     # --- asking and telling ----------------------------------------------------------------------------
 
     def ask(self, most: int | None) -> Ask:
         """Return the points that wait for an answer."""
-        if self._question is None:
+        waiting = self._waiting
+        if waiting is None:
             return Ask((), np.empty((0, len(self._like)), self._like.dtype), "")
-        vectors = self._in_x([self._question.v]) if type(self._question) is Product else None
-        points = self._in_x(self._points)
-        if not self._known and (most is None or most >= len(points)):
-            self._asked = Ask(self._names, points, self._wanted, vectors)
-            return self._asked
-        ids, places = self._names(), range(len(points))
-        left = [place for place in places if place not in self._known][:most]
-        return Ask(tuple(ids[place] for place in left), points[left], self._wanted, vectors)
+        vectors = self._in_x((waiting.ask.v,)) if waiting.wanted == "product" else None
+        if not waiting.known and (most is None or most >= len(waiting.points)):
+            waiting.asked = Ask(waiting.ids, self._in_x(waiting.points), waiting.wanted, vectors)
+            return waiting.asked
+        ids, left = waiting.ids(), waiting.open(most)
+        points = self._in_x([waiting.points[place] for place in left])
+        return Ask(tuple(ids[place] for place in left), points, waiting.wanted, vectors)
 
     def _in_x(self, vectors: Sequence[Vector]) -> NDArray[Any]:
         """Return a copy of vectors of the run in the user's variables."""
-        copied = np.array(vectors)
+        copied = np.array(vectors) if len(vectors) > 1 else vectors[0][None].copy()
         return copied if self._scale is None else times(copied, self._scale)
 
-    def tell(self, which: Any, answer: Any, g: Any) -> None:
+    def tell(self, which: Any, told: Any, g: Any) -> None:
         """Take the answers for an ask, or for one point by its id; nothing changes where one is refused."""
-        whole = which is self._asked and self._question is not None and not self._known
-        places = range(len(self._points)) if whole else self._places(which)
-        wanted = self._wanted
-        if wanted != "both" and g is not NOT_GIVEN:
-            what = f"the run asked for the {wanted} alone, to be told as one answer"
-            raise TypeError(f"g: {what}; got {g!r}")
-        if wanted == "value":
-            answers = [answer] if isinstance(which, str) else _each(answer, len(places))
-            found = [self._read_value(f) for f in answers]
-        elif wanted == "both":
-            found = [self._read_both(answer if isinstance(answer, float) else _only(answer, 0), g)]
+        waiting = self._waiting
+        if waiting is not None and which is not None and which is waiting.asked and not waiting.known:
+            places = range(len(waiting.points))
         else:
-            found = [self._read_vector(answer, wanted)]
-        self._known.update(zip(places, found, strict=True))
-        if len(self._known) == len(self._points):
-            known, many = self._known, type(self._question) is Values
-            kept = [known[place] for place in range(len(known))] if many else known[0]
-            self.go(self._answered(kept))
+            waiting, places = self._found(which)
+        imaginary = waiting.imaginary
+        if isinstance(which, str) and waiting.wanted == "value":
+            told = [told]
+        found = self._reader.answers(waiting.wanted, imaginary, len(places), told, g)
+        if self._log is not None:
+            by_point = waiting.wanted in ("value", "both")
+            for place, kept in zip(places, found, strict=True):
+                asked: Any = Value(waiting.points[place]) if by_point else waiting.ask
+                self._log.note(asked, _dense(kept), self._meter.seconds)
+        if len(found) == len(waiting.points):  # all at once, and so in the order of the points
+            return self.go(self._answered(waiting, found if type(waiting.ask) is Values else found[0]))
+        waiting.known.update(zip(places, found, strict=True))
+        return self.go(self._answered(waiting, waiting.answer())) if waiting.complete else None
 
-    def _places(self, which: Any) -> list[int]:
-        """Return the places of these points in the question."""
+    def _found(self, which: Any) -> tuple[Waiting, Sequence[int]]:
+        """Return the question that waits, and the places of these points in it."""
         if not isinstance(which, Ask | str):
             raise TypeError(f"ask: expected what ask() returned, or the id of a point, got {which!r}")
         name, ids = ("id", (which,)) if isinstance(which, str) else ("ask", which.ids)
         if not ids:
             raise ValueError("ask: it has no points, since the run has ended; there is nothing to tell")
-        if self._question is None:
+        if self._waiting is None:
             raise ValueError(f"{name}: the run has ended ({self._run.status}); nothing waits for an answer")
-        names = self._names()
-        places = [names.index(one) if one in names else -1 for one in ids]
-        for one, place in zip(ids, places, strict=True):
-            if place in self._known:
-                raise ValueError(f"{name}: {one!r} was told already")
-            if place < 0:
-                few, more = ", ".join(self.ask(4).ids), ", …" if len(self._points) > 4 else ""
-                why = "it was told already, or belongs to another run"
-                raise ValueError(f"{name}: {one!r} does not wait for an answer: {why}; expected {few}{more}")
-        return places
+        return self._waiting, self._waiting.places(name, ids)
 
-    # --- reading what was told -------------------------------------------------------------------------
-
-    def _read_value(self, f: Any) -> float:
-        if _failed(f):
-            return math.nan
-        return read_imaginary(f) if self._points[0].dtype.kind == "c" else read_value(f, "f")
-
-    def _read_both(self, f: Any, g: Any) -> tuple[float, Vector]:
-        value = self._read_value(f)
-        if g is NOT_GIVEN:
-            if not math.isnan(value):
-                raise TypeError("g: the run asked for f and ∇f, and got f alone; expected tell(ask, f, g)")
-            g = None
-        return value, self._read_vector(g, "g")
-
-    def _read_vector(self, told: Any, name: str) -> Any:
-        """Return a gradient, a product or a Hessian that was told, in the variables of the run."""
+    def tell_known(self, x: Any, f: Any, g: Any) -> None:
+        """Take f, and ∇f, at points that were evaluated before; some of them may be waited for."""
+        if self._waiting is None:
+            raise ValueError(f"x: the run has ended ({self._run.status}); nothing waits for an answer")
         like, n = self._like, len(self._like)
-        plain = type(told) is np.ndarray and told.shape == like.shape and told.dtype is like.dtype
-        if plain and name != "hessian" and self._scale is None:  # nearly always
-            return told.copy()
-        tail, kind = ((n,), "hess") if name == "hessian" else ((), "grad")
-        if _failed(told):
-            return np.full((n, *tail), math.nan, like.dtype)
-        told = _only(told, 1 + len(tail))
-        if is_operator(told):
-            if name != "hessian" or tuple(told.shape) != (n, n):
-                raise ValueError(f"{name}: expected shape {(n, *tail)}, got {describe(told)}")
+        points: Any = floats("x", x, f"{n} numbers, or several points, one per row")
+        if points.shape[-1:] != (n,) or points.ndim > 2:
+            raise ValueError(f"x: expected shape {(n,)} or (k, {n}), got shape {points.shape}")
+        gradients: Any = [g] if points.ndim == 1 and g is not NOT_GIVEN else g
+        points = np.atleast_2d(points)
+        values = [value(one) for one in each(f, len(points))]
+        if gradients is NOT_GIVEN:
+            gradients = [None] * len(points)
+        elif len(gradients) != len(points):
+            raise ValueError(f"g: expected {len(points)} gradients, one per point; got {len(gradients)}")
         else:
-            told = read_vector(told, like, name, tail)
-        if self._scale is None:
-            return told
+            gradients = [read_vector(one, like, "g") for one in gradients]
+        points = points.astype(like.dtype).astype(np.float64) + 0.0
+        for known in zip(points, values, gradients, strict=True):
+            self._remember(*known)
+            if self._log is not None:
+                self._log.write(self._meter.seconds, *known)
+        if (known := self._recalled(self._waiting)) is not None:
+            self.go(known)
 
-        def known(_: Vector) -> Any:
-            return told
-
-        return Scaled(known, tuple(self._scale.tolist()), kind)(like)
+    def _remember(self, x: Any, f: float, g: Any) -> None:
+        """Keep f, and ∇f, at a point."""
+        self._given.append((x, f, g))
+        self._elsewhere.put("f", None, x.tobytes(), f)
+        if g is not None:
+            self._elsewhere.put("g", None, x.tobytes(), g)
 
     # --- the run so far --------------------------------------------------------------------------------
 
     def result(self) -> Result:
         """Return the run so far; where it has not ended, its status is WAITING."""
-        run, recorder = self._run, self._recorder
-        if self._question is None:
+        run, recorder, waiting = self._run, self._recorder, self._waiting
+        if waiting is None:
             found = result_of(run, self._meter, recorder and recorder.finish())
             return result_in_x(found, self._scale)
         shown = copy.copy(self._meter)
         shown.nfev, shown.njev, shown.nhvp, shown.nhev = self._before
-        shown.nfev += len(self._known)
+        shown.nfev += len(waiting.known)
         run.status = Status.WAITING
         try:
             found = result_of(run, shown, recorder and recorder.finish())
@@ -318,64 +261,63 @@ class Told:
         began = time.monotonic()
         if self._replay or began - self._written < self._took / PART:
             return
-        arrays: list[Any] = []
-        tree = state_of(self._run, self._meter, arrays)
         length = 0 if self._recorder is None else self._recorder.length
-        self._state, self._since = (tree, [array.copy() for array in arrays], self._number, length), []
+        self._state, self._since = (saved(self._run, self._meter), self._number, length), []
         self._written = time.monotonic()
         self._took = self._written - began
 
     def content(self) -> bytes:
         """Return all that is needed to go on."""
-        tree, arrays, number, length = self._state or (None, [], 0, 0)
-        content = {
+        state, number, length = self._state
+        rest = {
             "token": self._token, "seconds": self._meter.seconds, "number": number,
-            "tree": json.dumps(tree), "arrays": arrays,
-            "answers": [[_digest(ask), _dense(kept)] for ask, kept in self._since],
-            "known": [] if self._question is None else [_digest(self._question), list(self._known.items())],
-            "trace": self._trace(length),
+            "answers": [[digest(ask).hex(), _dense(kept)] for ask, kept in self._since],
+            "known": self._waiting and [digest(self._waiting.ask).hex(), list(self._waiting.known.items())],
+            "given": self._given, "trace": self._trace(length),
         }  # fmt: skip
-        return sealed(packed_answer(content))
+        return framed(state, pack(rest))
 
     def _trace(self, length: int) -> list[Any]:
         """Return so many entries of the trace, the last of which has no step, and their points."""
         if self._recorder is None or not length:
             return []
         table = self._recorder.table()[:length]
-        for name, value in zip(("lam", "step", "penalised", "guarded"), NO_STEP, strict=True):
-            table[name][-1] = value
-        return [table, self._recorder.since(0)[1][:length]]
+        for name, none in zip(("lam", "step", "penalised", "guarded"), NO_STEP, strict=True):
+            table[name][-1] = none
+        return [table.view(np.uint8), self._recorder.since(0)[1][:length]]
 
     def resume(self, content: bytes) -> None:
         """Put a new run where another one was; its content is read whole before anything changes."""
-        saved = unpacked_answer(opened(content), self._like)
-        tree, arrays = json.loads(saved["tree"]), cast("list[Any]", saved["arrays"])
-        self._token, self._number = saved["token"], saved["number"]
-        if tree is not None:
-            files = {f"array {place}": array_bytes(array) for place, array in enumerate(arrays)}
-            restore(self._run, self._meter, tree, files)
-            if self._recorder is not None and saved["trace"]:
-                self._recorder.load(*saved["trace"])
-            length = 0 if self._recorder is None else self._recorder.length
-            self._state = tree, arrays, self._number, length
-        self._meter.earlier = saved["seconds"]
-        self._replay = deque((digest, kept) for digest, kept in saved["answers"])
+        state, rest = unframed(content)
+        kept = unpack(rest, self._like)
+        self._token, self._number = kept["token"], kept["number"]
+        if state:
+            restore(self._run, self._meter, state)
+            length = 0
+            if self._recorder is not None and kept["trace"]:
+                table, points = kept["trace"]
+                self._recorder.load(table.view(ENTRY), points)
+                length = self._recorder.length
+            self._state = state, self._number, length
+        self._meter.earlier = kept["seconds"]
+        self._replay = deque((bytes.fromhex(asked), answer) for asked, answer in kept["answers"])
+        for one in kept["given"]:
+            self._remember(*one)
         self.go()
         self._replay.clear()
-        if saved["known"] and self._question is not None:
-            digest, known = saved["known"]
-            if digest == _digest(self._question):
-                self._known = dict(known)
+        waiting = self._waiting
+        if waiting is not None and kept["known"]:
+            asked, known = kept["known"]
+            if bytes.fromhex(asked) == digest(waiting.ask):
+                waiting.known.update(known)
 
-    def _replayed(self, ask: Any) -> Any:
+    def _replayed(self, waiting: Waiting) -> Any:
         """Return the answer to a question that was kept, or None."""
-        if not self._replay:
-            return None
-        digest, kept = self._replay.popleft()
-        if digest != _digest(ask):  # another CPU asks elsewhere
+        asked, kept = self._replay.popleft()
+        if asked != digest(waiting.ask):  # another CPU asks elsewhere
             self._replay.clear()
             return None
-        return self._answered(kept)
+        return self._answered(waiting, kept)
 
 
 def _dense(kept: Any) -> Any:
@@ -383,45 +325,3 @@ def _dense(kept: Any) -> Any:
     if not is_operator(kept):
         return kept
     return kept.toarray() if hasattr(kept, "toarray") else kept @ np.eye(kept.shape[0])
-
-
-def _failed(told: Any) -> bool:
-    """Return whether an evaluation failed; as NaN, it is told as a value of the function."""
-    return told is None or isinstance(told, BaseException)
-
-
-def _each(answer: Any, count: int) -> Sequence[Any]:
-    """Return one value for each of these points."""
-    if _failed(answer):
-        return [answer] * count
-    several = isinstance(answer, list | tuple)  # it may hold failures
-    shape = (len(cast("list[Any]", answer)),) if several else np.shape(answer)
-    if shape[:1] != (count,) and not (count == 1 and shape == ()):
-        expected = f"{count} values, one for each point of the ask" if count > 1 else "a value"
-        raise ValueError(f"f: expected {expected}, got shape {shape}")
-    return list(answer) if shape else [answer]
-
-
-def _only(told: Any, ndim: int) -> Any:
-    """Return the answer for the only point of an ask, which may be told in an array with one entry."""
-    shape = tuple(getattr(told, "shape", ()))
-    if isinstance(told, list | tuple):
-        items = cast("list[Any]", told)
-        told, shape = items, (len(items),) if any(map(_failed, items)) else tuple(np.shape(items))
-    return told[0] if len(shape) == ndim + 1 and shape[:1] == (1,) else told
-
-
-def _named(points: Sequence[Vector], first: int, kind: str, token: int) -> tuple[str, ...]:
-    """Return the ids of points: a running number, and a checksum of the run and of the point."""
-    start = zlib.crc32(kind.encode(), token)
-    sums = (zlib.crc32(point.tobytes(), start) for point in points)
-    return tuple(f"{number}-{checksum:08x}" for number, checksum in enumerate(sums, first))
-
-
-def _digest(ask: Any) -> str:
-    """Return what tells a question."""
-    vectors = ask.points if type(ask) is Values else [ask.x, ask.v] if type(ask) is Product else [ask.x]
-    digest = hashlib.blake2b(type(ask).__name__.encode(), digest_size=16)
-    for vector in vectors:
-        digest.update(np.ascontiguousarray(vector).tobytes())
-    return digest.hexdigest()

@@ -95,7 +95,7 @@ class Watch:
 
     def _moved(self, ask: Moved) -> None:
         assert self.recorder is not None
-        self.recorder.moved(ask.run, self._meter.counts)
+        self.recorder.moved(ask.run, self._meter)
 
     @staticmethod
     def _nothing(ask: Moved) -> None:

@@ -47,7 +47,7 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
 
 
 def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Function:
-    bounds, fmin = np.stack([minimiser - 10, minimiser + 10], axis=-1), -float(b @ minimiser) / 2
+    bounds, fmin = np.stack([minimiser - 10, minimiser + 10], axis=-1), 0.0 - float(b @ minimiser) / 2
     formula = partial(_formula, Q, b)
     return Function("quadratic", "Quadratic", "bowl-shaped", formula, n=len(b), bounds=bounds,
                     minima=minimiser, fmin=fmin, resize=resize)  # fmt: skip

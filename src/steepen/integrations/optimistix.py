@@ -36,10 +36,10 @@ from ..budget import Budget  # noqa: E402
 from ..jax import Bounds  # noqa: E402
 from ..jax._derivative import differentiable  # noqa: E402
 from ..jax._jax import plain  # noqa: E402
-from ..jax._loop import Driver, Inputs, Slot  # noqa: E402
 from ..jax._minimize import sides_of  # noqa: E402
-from ..jax._program import Program, Shape, filled, vector_of  # noqa: E402
-from ..jax.masked.state import RUNNING  # noqa: E402
+from ..jax._program import Inputs, Program, Shape, product_of, vector_of  # noqa: E402
+from ..jax._run import Run, State  # noqa: E402
+from ..jax._settings import filled  # noqa: E402
 from ..methods import Method  # noqa: E402
 from ..status import Status  # noqa: E402
 
@@ -56,9 +56,32 @@ _OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
 
 
 class _State(NamedTuple):
-    slot: Slot
+    run: State
     told: Any
     """Whether optimistix has seen the point at which the run ended."""
+
+
+class _Function:
+    """A function of a vector, differentiated in the mode that is asked for."""
+
+    def __init__(self, fn: Any, shape: Shape, mode: Any):
+        self._fn, self._shape, self._mode = fn, shape, mode
+
+    def value(self, x: Any, args: Any) -> Any:
+        """Return f and its aux."""
+        return self._fn(self._shape.point(x), *args)
+
+    def derivative(self, name: str, at: tuple[Any, ...], args: Any) -> Any:
+        """Return f and ∇f ("both"), ∇f ("gradient"), H·v ("product") or H ("hessian")."""
+
+        def fun(x: Any) -> Any:
+            return jnp.asarray(self.value(x, args)[0], x.dtype)
+
+        if name == "both":
+            return self._mode(lambda x: (fun(x),) * 2, has_aux=True)(*at)[::-1]
+        return {"gradient": lambda f: f, "product": product_of, "hessian": jax.jacfwd}[name](self._mode(fun))(
+            *at
+        )
 
 
 class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
@@ -122,25 +145,24 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
                 "options: lower and upper need adjoint=steepen.integrations.optimistix.Adjoint(), since the "
                 "derivative of optimistix's own adjoint is wrong where a bound is active"
             )
-        driver, x = self._driver(fn, y, args, options)
-        return _State(driver.start(x), jnp.array(False))
+        run, _, x = self._run(fn, y, args, options)
+        return _State(run.start(x), jnp.array(False))
 
     @plain()
     def step(
         self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
     ) -> tuple[Any, _State, Any]:
         """Do one iteration, unless the run has ended; return the aux at the given y."""
-        driver, _ = self._driver(fn, y, args, options)
-        running, turn = state.slot.running, partial(driver.turn, status=RUNNING)
-        slot = jax.lax.cond(running, turn, lambda slot: slot, state.slot)
-        there = driver.program.shape.point(slot.c.point.x)
-        return there, _State(slot, jnp.logical_not(running)), fn(y, args)[1]
+        run, shape, _ = self._run(fn, y, args, options)
+        running = state.run.running
+        now = jax.lax.cond(running, run.step, lambda state: state, state.run)
+        return shape.point(now.x), _State(now, jnp.logical_not(running)), fn(y, args)[1]
 
     def terminate(
         self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
     ) -> tuple[Any, optx.RESULTS]:
         """Return whether the run has ended, and whether it succeeded."""
-        status = state.slot.c.status
+        status = state.run.status
         failed = status >= int(Status.MAX_ITERATIONS)
         result = optx.RESULTS.where(failed, optx.RESULTS.nonlinear_divergence, optx.RESULTS.successful)
         return state.told, result
@@ -150,19 +172,19 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         self, fn: Any, y: Any, aux: Any, args: Any, options: Any, state: _State, tags: Any, result: Any
     ) -> tuple[Any, Any, dict[str, Any]]:
         """Return the final point, or the best one if that is unusable, with status and counts."""
-        driver, _ = self._driver(fn, y, args, options)
-        ended = driver.end(state.slot)
-        there = driver.program.shape.point(ended.x)
-        status = jnp.where(state.slot.running, int(Status.MAX_ITERATIONS), ended.status)  # by max_steps
-        return there, fn(there, args)[1], {"status": status} | state.slot.counts._asdict()
+        run, shape, _ = self._run(fn, y, args, options)
+        ended = run.solution(state.run)
+        there = shape.point(ended.x)
+        status = jnp.where(state.run.running, int(Status.MAX_ITERATIONS), ended.status)  # by max_steps
+        return there, fn(there, args)[1], {"status": status} | state.run.counts._asdict()
 
-    def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
+    def _run(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Run, Shape, Any]:
         x, shape = vector_of(y, batch=False)
         mode = one_of("options: autodiff_mode", options.get("autodiff_mode", "bwd"), MODES)
         bounds = _bounds(options, shape)
         static, numbers = filled(x.shape, shape.dtype, self.method, **{"budget": UNLIMITED} | self.given)
-        program = Program(lambda x, args: fn(shape.point(x), args), shape, static)
-        return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
+        program = Program(_Function(fn, shape, MODES[mode]), shape, static)
+        return Run(program, Inputs((args,), numbers, bounds), x, alone=True), shape, x
 
 
 class Adjoint(optx.AbstractAdjoint):

@@ -12,5 +12,6 @@ from __future__ import annotations
 
 from ._minimize import Bounds, minimize
 from ._solution import Solution, Trace
+from ._solver import Solver
 
-__all__ = ["Bounds", "Solution", "Trace", "minimize"]
+__all__ = ["Bounds", "Solution", "Solver", "Trace", "minimize"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, lru_cache, partial, wraps
 from typing import Any
 
 from .._tools.optional import load
@@ -34,23 +34,35 @@ SHORT, LONGEST = QUICK | {"xla_disable_hlo_passes": "tree_reduction_rewriter"}, 
 """Options if no axis is longer than LONGEST: sums are not split into blocks, which only long ones need."""
 
 
-def compiled(*static: int) -> Callable[[Any], Any]:
-    """Return a decorator like `jax.jit`, with the options above in calls outside of other programs."""
+PROGRAMS = 64
+"""The number of programs of each kind that are kept."""
+
+
+def compiled(static: int) -> Callable[[Any], Any]:
+    """Return a decorator like `jax.jit`, with the options above in calls outside of other programs.
+
+    The first `static` arguments, of which the first is a `Program`, tell one program from another.
+    """
 
     def decorate(fun: Any) -> Any:
-        plain, quick, short = (
-            jax.jit(fun, static_argnums=static, compiler_options=options) for options in (None, QUICK, SHORT)
-        )
+        @lru_cache(maxsize=PROGRAMS)
+        def kept(options: Any, *known: Any) -> Any:
+            return jax.jit(partial(fun, *known), compiler_options=dict(options) or None)
 
         @wraps(fun)
-        def call(program: Any, *args: Any) -> Any:
-            if is_traced(args) or jax.config.read("jax_disable_most_optimizations") or not _is_quick():
-                return plain(program, *args)
-            return (short if program.fun.longest <= LONGEST else quick)(program, *args)
+        def call(*args: Any) -> Any:
+            return kept(_options(args), *args[:static])(*args[static:])
 
         return call
 
     return decorate
+
+
+def _options(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the options for a call."""
+    if is_traced(args) or jax.config.read("jax_disable_most_optimizations") or not _is_quick():
+        return ()
+    return tuple((SHORT if args[0].fun.longest <= LONGEST else QUICK).items())
 
 
 def is_traced(args: Any) -> bool:

@@ -1,63 +1,45 @@
-"""What `minimize` compiles: the user's function, traced at every call, its points, settings but for numbers.
+"""What `minimize` compiles: the user's function, its points, settings but for numbers.
 
-A program is looked up by the operations of the function, not by its identity: a method may do something
-else once its object has changed, and a new function may do the same as an old one. Arrays that the function
-reads (of a closure, an attribute or a global) are arguments of the program, and so are λ, α, r, tolerances
-and limits: a new number compiles nothing.
+The same function, with the same contents of its closure and of the globals that it reads, is traced once.
+Where that cannot be told, or it has changed, it is traced again, with its derivatives if it has rules of its
+own for them: a program is looked up by these operations. Arrays that the function and its rules read are
+arguments of the program, and so are λ, α, r, tolerances and limits: a new number compiles nothing.
 """
 
 from __future__ import annotations
 
-import re
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass, replace
-from pathlib import Path
-from typing import Any, cast
+import warnings
+import weakref
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..budget import Budget
-from ..methods import Method
-from ..schedules import Constant, Custom, L
-from ..switches import After
+from .._tools.identity import identity
+from .._tools.traces import has_rules, longest, signature
+from ._errors import readable
 from ._jax import core, jax, jnp
-from ._rules import has_rules, key_of
-from .masked.auto import CGDAuto
-from .masked.cgd import CGD
-from .masked.convergence import Tolerances, asked
-from .masked.settings import Settings
-from .masked.translate import settings_of
+from ._settings import Settings, with_numbers
 from .trees import alike, apart
 
-ERRORS = (
-    jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
-)  # fmt: skip
+FEW = 16  # the calls of one function, with points or constants of other kinds, whose traces are kept
 
-OTHERS = tuple(str(Path(place).parent) for place in (jax.__file__, np.__file__, Path(__file__).parent))
-"""Directories of code that is not the user's."""
+OFTEN = 10  # the programs of one function for one kind of points, from which on there is a warning
 
-SHORT, PAIRS = 16, 20  # the pairs of cgd-auto above SHORT variables: more save iterations, but no time
+_KINDS: weakref.WeakKeyDictionary[Any, dict[Any, set[int]]] = weakref.WeakKeyDictionary()
+"""The programs of a function's code, by their hashes."""
 
-NUMBERS: dict[type, tuple[str, ...]] = {
-    Constant: ("value",),
-    L: ("start", "end"),
-    CGD: ("r",),
-    After: ("b",),
-    Tolerances: ("g", "f", "x", "rel"),
-    Budget: ("grads", "evals", "iters"),
-}
-"""The fields that are arguments of a program."""
+_SEEN: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+"""The traces of each function that is alive, by what it read."""
 
-PLACES = {
-    "lam": "direction.lam.value", "step": "step.schedule.value", "r": "direction.r", "tol": "tolerances.g",
-    "gtol": "tolerances.g", "ftol": "tolerances.f", "xtol": "tolerances.x", "gtol_rel": "tolerances.rel",
-}  # fmt: skip
-"""Where the settings have the keywords that may be traced."""
 
-AXES = re.compile(r"(?<=[\[,])\d+(?=[,\]])")
+class Inputs(NamedTuple):
+    """The arguments of a program: those of fun, the numbers of the settings, and the bounds."""
+
+    args: Any
+    numbers: dict[str, Any]
+    bounds: tuple[Any, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,46 +79,106 @@ def vector_of(x0: Any, batch: bool | None) -> tuple[Any, Shape]:
     if not named:
         raise ValueError(f"x0: expected a point, got a tree without leaves, {x0!r}")
     for path, leaf in named:
-        name, kind = "x0" + jax.tree_util.keystr(path), getattr(leaf, "dtype", type(leaf).__name__)
-        if str(kind) not in ("float", "float32", "float64"):
-            raise TypeError(f"{name}: expected an array of float32 or float64 numbers, got {kind}, {leaf!r}")
-        if str(kind) == "float64" and not jax.config.jax_enable_x64:
-            raise TypeError(
-                f"{name}: got float64, which is disabled in JAX; enable it with "
-                'jax.config.update("jax_enable_x64", True), or start from float32'
-            )
-    arrays = [jnp.asarray(leaf) for _, leaf in named]
+        _check_leaf("x0" + jax.tree_util.keystr(path), leaf)
+    arrays = [_promoted(leaf) for _, leaf in named]
     shapes = [a.shape for a in arrays]
     if batch and (len({shape[:1] for shape in shapes}) != 1 or () in shapes):
         raise ValueError(f"x0: expected one leading axis, the same for all leaves, got shapes {shapes}")
-    if any(0 in shape for shape in shapes):
+    if not sum(a.size for a in arrays):
         raise ValueError(f"x0: expected non-empty points, got shapes {shapes}")
+    known = not (batch or any(isinstance(leaf, jax.core.Tracer) for leaf in arrays))
+    if known and not all(np.isfinite(a).all() for a in arrays):  # in a batch it is the status of its row
+        raise ValueError(f"x0: expected finite numbers, got {x0!r}")
     leaves = tuple(jax.ShapeDtypeStruct(a.shape[batch:], a.dtype) for a in arrays)
     shape = Shape(tree, leaves, sum(leaf.size for leaf in leaves), jnp.result_type(*leaves))
     return shape.vector(arrays), shape
 
 
-class TracedFunction:
-    """A function of a vector, traced; two with the same operations are equal.
+FLOATS = ("float", "float32", "float64")
+WHOLES = ("int", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
-    Derivative rules are printed by name alone: with one, it equals only itself, with the same trace `rules`.
+
+def _kind(leaf: Any) -> str:
+    return str(getattr(leaf, "dtype", type(leaf).__name__))
+
+
+def _promoted(leaf: Any) -> Any:
+    """Return a leaf as an array of floating-point numbers."""
+    return jnp.asarray(leaf, None if _kind(leaf) in FLOATS else jnp.result_type(float))
+
+
+def _check_leaf(name: str, leaf: Any) -> None:
+    kind = _kind(leaf)
+    if kind not in (*FLOATS, *WHOLES):
+        raise TypeError(f"{name}: expected an array of float32 or float64 numbers, got {kind}, {leaf!r}")
+    if kind == "float64" and not jax.config.jax_enable_x64:
+        raise TypeError(
+            f"{name}: got float64, which is disabled in JAX; enable it with "
+            'jax.config.update("jax_enable_x64", True), or start from float32'
+        )
+
+
+def product_of(grad: Any) -> Any:
+    """Return H·v as a function of x and v."""
+
+    def product(x: Any, v: Any) -> Any:
+        return jax.linearize(grad, x)[1](v)
+
+    return product
+
+
+DERIVATIVES: dict[str, Any] = {
+    "both": jax.value_and_grad,
+    "gradient": jax.grad,
+    "product": lambda fun: product_of(jax.grad(fun)),
+    "hessian": lambda fun: jax.jacfwd(jax.grad(fun)),
+}
+"""What a run evaluates besides f: f and ∇f, ∇f, H·v, H."""
+
+
+def needed(settings: Settings) -> tuple[str, ...]:
+    """Return which of these a run evaluates."""
+    more = {"newton": ("hessian",), "cgd": ("product",)}
+    return ("both", "gradient", *more.get(settings.direction.name, ()))
+
+
+class TracedFunction:
+    """A function of a vector, traced, with its derivatives if it has rules of its own for them.
+
+    Two with the same operations are equal. The arrays that it reads are arguments.
     """
 
-    def __init__(self, fun: Any, jaxpr: Any, rules: Any):
-        self.jaxpr, self._kept = jaxpr, (fun, rules)  # alive, so that nothing else gets their ids
-        self._key = key_of(fun, jaxpr, rules)
-        self.longest = max(map(int, AXES.findall(self._key[0])), default=0)  # axis of any array
+    def __init__(self, jaxpr: Any, given: int, derived: dict[str, tuple[int, Any]]):
+        self._value, self._given, self._derived = jaxpr, given, derived
+        self.ruled, self.longest = has_rules(jaxpr), longest(jaxpr)
+        self.adds = len(jaxpr.outvars) > 1  # an aux
+        self._key = tuple(map(signature, (self._value, *(jaxpr for _, jaxpr in self._derived.values()))))
+        self._hash = hash(self._key)
 
-    def __call__(self, x: Any, *args: Any) -> list[Any]:
-        """Evaluate it, and the leaves of its aux; the arrays that it reads are the last arguments."""
-        given = len(args) - len(self.jaxpr.constvars)
-        return core.jaxpr_as_fun(core.ClosedJaxpr(self.jaxpr, args[given:]))(x, *args[:given])
+    def value(self, x: Any, args: Any) -> list[Any]:
+        """Return f and the leaves of its aux."""
+        reads = args[self._given : self._given + len(self._value.constvars)]
+        return evaluated(self._value, reads, (x, *args[: self._given]))
+
+    def derivative(self, name: str, at: tuple[Any, ...], args: Any) -> Any:
+        """Return f and ∇f ("both"), H·v ("product") or H ("hessian")."""
+        if name not in self._derived:
+            return DERIVATIVES[name](lambda x: self.value(x, args)[0])(*at)
+        first, jaxpr = self._derived[name]
+        reads = args[first : first + len(jaxpr.constvars)]
+        found = evaluated(jaxpr, reads, (*at, *args[: len(jaxpr.invars) - len(at)]))
+        return found if name == "both" else found[0]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TracedFunction) and self._key == other._key
+        return self is other or (isinstance(other, TracedFunction) and self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
+
+
+def evaluated(jaxpr: Any, consts: Any, args: Any) -> list[Any]:
+    """Evaluate a trace."""
+    return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*args)
 
 
 def is_numeric(leaf: Any) -> bool:
@@ -147,16 +189,70 @@ def is_numeric(leaf: Any) -> bool:
 
 
 def traceable(
-    fun: Any, shape: Shape, x: Any, args: tuple[Any, ...], numeric: Any, has_aux: bool = False
-) -> tuple[TracedFunction, tuple[Any, ...], Any]:
-    """Return the traced function, the arrays that it reads, and the tree of its aux."""
+    fun: Any,
+    shape: Shape,
+    x: Any,
+    args: tuple[Any, ...],
+    numeric: Any,
+    needed: tuple[str, ...],
+    has_aux: bool,
+) -> tuple[TracedFunction, list[Any], Any]:  # fmt: skip
+    """Return the traced function, the arrays that it reads, and the tree of its aux.
 
+    They are those of an earlier call if fun is the same.
+    """
+    within = jax.sharding.get_abstract_mesh()
+    told = None
+    if within.empty:
+        kinds = tuple(jax.typeof(leaf) for leaf in jax.tree.leaves(numeric))
+        constants = [a for a, b in _pairs(args, numeric) if b is None]
+        told = identity(fun, constants)
+        told = told and (told, shape, jax.tree.structure(args), kinds, needed, has_aux, _precision())
+    try:
+        known = _SEEN.setdefault(fun, {})
+    except TypeError:  # no hash, or no weak references
+        known = {}
+    if told is None or told not in known:
+        made = _traced(fun, shape, x, args, numeric, needed, has_aux)
+        if told is None:
+            return made
+        if len(known) == FEW:
+            del known[next(iter(known))]
+        known[told] = made
+    return known[told]
+
+
+def _pairs(args: Any, numeric: Any) -> list[tuple[Any, Any]]:
+    """Return the leaves of args, each with itself if it is numeric and with None otherwise."""
+    return list(
+        zip(jax.tree.leaves(args), jax.tree.leaves(numeric, is_leaf=lambda a: a is None), strict=True)
+    )
+
+
+def _precision() -> tuple[Any, ...]:
+    """Return the settings of JAX that a trace depends on."""
+    return (
+        jax.config.jax_enable_x64,
+        jax.config.jax_default_matmul_precision,
+        jax.config.jax_default_prng_impl,
+    )
+
+
+def _traced(
+    fun: Any,
+    shape: Shape,
+    x: Any,
+    args: tuple[Any, ...],
+    numeric: Any,
+    needed: tuple[str, ...],
+    has_aux: bool,
+) -> tuple[TracedFunction, list[Any], Any]:  # fmt: skip
     def anew(x: Any, numeric: Any) -> Any:  # JAX would reuse its trace of fun itself
         rest = jax.tree.map(lambda a, b: a if b is None else b, args, numeric, is_leaf=lambda a: a is None)
         return fun(shape.point(x), *rest)
 
     example = alike(np.zeros(shape.size, shape.dtype), apart(x))
-    with _readable("fun: JAX cannot trace it", "write it with jax.numpy, without branches on values"):
+    with readable("fun: JAX cannot trace it", "write it with jax.numpy, without branches on values"):
         closed, found = jax.make_jaxpr(anew, return_shape=True)(example, numeric)
     if has_aux and not (isinstance(found, tuple) and len(cast("tuple[Any, ...]", found)) == 2):
         raise TypeError(f"fun: expected (f, aux), since has_aux is True, got {found!r}")
@@ -166,72 +262,31 @@ def traceable(
         raise TypeError(f"fun: expected a real number, got {value!r}")
     if jnp.finfo(leaves[0].dtype).bits < jnp.finfo(shape.dtype).bits:
         raise TypeError(f"fun: expected {shape.dtype} values, as x0 is, got {leaves[0].dtype}; cast x0 or f")
-    reads, rules = cast("tuple[Any, ...]", tuple(map(jnp.asarray, closed.consts))), None
-    if has_rules(closed):
-        rules = jax.make_jaxpr(jax.grad(lambda *at: jax.tree.leaves(anew(*at))[0]))(example, numeric)
-    return TracedFunction(fun, closed.jaxpr, rules), reads, jax.tree.structure(aux)
+    given: list[Any] = jax.tree.leaves(numeric)
+    reads: list[Any] = list(map(jnp.asarray, closed.consts))
+    plain, derived = TracedFunction(closed.jaxpr, len(given), {}), {}
+    for name in needed if plain.ruled else ():
+        derivative, at = partial(plain.derivative, name), (example,) * (1 + (name == "product"))
+        rules = jax.make_jaxpr(derivative)(at, (*given, *reads[: len(closed.consts)]))
+        derived[name] = len(given) + len(reads), rules.jaxpr
+        reads += map(jnp.asarray, rules.consts)
+    traced = TracedFunction(closed.jaxpr, len(given), derived) if derived else plain
+    _note(fun, shape, traced)
+    return traced, reads, jax.tree.structure(aux)
 
 
-@contextmanager
-def _readable(what: str, advice: str) -> Iterator[None]:
-    """Turn JAX's errors at code that it cannot trace into one that names the line of the user's code."""
-    try:
-        yield
-    except ERRORS as error:
-        frames = reversed(traceback.extract_tb(error.__traceback__))
-        own = (frame for frame in frames if not frame.filename.startswith(OTHERS))
-        line = next((f" (line {f.lineno} of {Path(f.filename).name}: {f.line})" for f in own), "")
-        raise TypeError(f'{what}{line}; {advice}, or use engine="eager"') from error
-
-
-def with_numbers(part: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
-    """Return a part of the settings with its numbers changed, each by its name; nothing is checked again."""
-    kind = cast("type[Any]", type(part))
-    if kind is tuple:
-        return tuple(with_numbers(one, change, f"{name}{i}.") for i, one in enumerate(part))
-    if not is_dataclass(kind):
-        return part
-    new = object.__new__(kind)
-    for key, value in cast("dict[str, Any]", vars(part)).items():
-        if key in NUMBERS.get(kind, ()) and value is not None and asked(value):
-            object.__setattr__(new, key, change(name + key, value))
-        elif key[0] != "_":
-            object.__setattr__(new, key, with_numbers(value, change, f"{name}{key}."))
-    return new
-
-
-def filled(
-    rows: tuple[int, ...], dtype: Any, method: str | Method, **given: Any
-) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings with names in place of numbers, and the numbers; raise if they do not compile."""
-    settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
-    if settings.budget.seconds is not None:
-        raise ValueError("budget: a compiled program cannot read the clock; use evals, grads or iters")
-    for name, part in (("lam", settings.direction), ("step", settings.step)):
-        schedule = getattr(part, "schedule" if name == "step" else "lam", None)
-        if isinstance(schedule, Custom):
-            with _readable(f"{name}: JAX cannot trace {schedule!r}", "it branches on k: use jax.numpy.where"):
-                jax.eval_shape(schedule, jax.ShapeDtypeStruct((), jnp.int32))
-    if settings.direction == CGDAuto() and rows[-1] > SHORT:
-        settings = replace(settings, direction=CGDAuto(min(PAIRS, CGDAuto().capacity(rows[-1]))))
-    traced = {PLACES[name]: value for name, value in given.items() if isinstance(value, jax.core.Tracer)}
-    numbers: dict[str, Any] = {}
-
-    def taken(name: str, value: Any) -> str:
-        array: Any = traced.get(name, value)
-        array = array if isinstance(array, jax.Array) else np.asarray(array)
-        numbers[name] = array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
-        return name
-
-    return with_numbers(settings, taken), numbers
-
-
-def _known(value: Any) -> Any:
-    """Return a number, and 1 for one that is traced."""
-    if isinstance(value, jax.Array):
-        value = np.ones(value.shape) if isinstance(value, jax.core.Tracer) else np.asarray(value)
-        return value if value.ndim else value.item()
-    return value
+def _note(fun: Any, shape: Shape, traced: TracedFunction) -> None:
+    """Warn once of a function that is another program at every call."""
+    code = getattr(fun, "__code__", None)
+    known = _KINDS.setdefault(code, {}).setdefault(shape, set()) if code is not None else set[int]()
+    if len(known) < OFTEN and hash(traced) not in known:
+        known.add(hash(traced))
+        if len(known) == OFTEN:
+            warnings.warn(
+                f"fun: {fun!r} has been another program in {OFTEN} calls, each of which is compiled; pass "
+                "the numbers that change in args, or as arrays (docs/jax.md#what-compiles-and-when)",
+                stacklevel=7,
+            )
 
 
 @dataclass(frozen=True)
@@ -245,11 +300,28 @@ class Program:
 
     def __call__(self, x: Any, args: Any) -> Any:
         """Evaluate f at a vector."""
-        return jnp.asarray(self.fun(x, *args)[0], x.dtype)
+        return jnp.asarray(self.fun.value(x, args)[0], x.dtype)
+
+    def both(self, x: Any, args: Any) -> tuple[Any, Any]:
+        """Evaluate f and ∇f."""
+        f, g = self.fun.derivative("both", (x,), args)
+        return jnp.asarray(f, x.dtype), g
+
+    def gradient(self, x: Any, args: Any) -> Any:
+        """Evaluate ∇f."""
+        return self.fun.derivative("gradient", (x,), args)
+
+    def product(self, x: Any, v: Any, args: Any) -> Any:
+        """Evaluate H·v."""
+        return self.fun.derivative("product", (x, v), args)
+
+    def hessian(self, x: Any, args: Any) -> Any:
+        """Evaluate H."""
+        return self.fun.derivative("hessian", (x,), args)
 
     def aux(self, x: Any, args: Any) -> list[Any]:
         """Evaluate the aux of f at a vector."""
-        return self.fun(x, *args)[1:] if len(self.fun.jaxpr.outvars) > 1 else []
+        return self.fun.value(x, args)[1:] if self.fun.adds else []
 
     def parts(self, numbers: dict[str, Any]) -> Settings:
         """Return the settings with these numbers."""

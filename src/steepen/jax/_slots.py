@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ._jax import compiled, is_traced, jax, jnp
-from ._loop import DEFERRED, Driver, Inputs
-from ._program import Program
+from ._program import Inputs, Program
+from ._run import Run
 from ._solution import Solution
 from .trees import alike, apart
 
@@ -20,36 +20,27 @@ STEP = 4  # batches are padded to 2, 8, 32, … starts, by this factor: those of
 NARROW, WIDE = 128, 1 << 17  # slots, if not given: on a CPU, whose cache should hold them, and elsewhere
 
 
-def solve(program: Program, x: Any, inputs: Inputs, slots: int | None, mesh: Any) -> Solution:
+def solve(
+    program: Program, x: Any, inputs: Inputs, slots: int | None, mesh: Any, alone: bool = False
+) -> Solution:
     """Run from a start, or from every start of a batch; rows after the last start are padding.
 
-    A direct call leaves out rare cases at first, which compiles in half the time. Runs that come to one are
-    made again by the full program.
+    Outside of other programs, and unless `alone`, a run that needs what is rare is left with a code below 0;
+    see `_continued.py`.
     """
     own = {name: v for name, v in inputs.numbers.items() if v.ndim}  # one value per start
     shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
     slots = (NARROW if jax.default_backend() == "cpu" else WIDE) if slots is None else slots
     if mesh is not None:
         return _sharded(program, slots, mesh, (x, own), shared)
-
-    def run(quick: bool, rows: Any) -> Solution:
-        if x.ndim == 1:
-            return one(program, quick, x, inputs)
-        size = 2
-        while size < len(rows):
-            size *= STEP
-        starts = _taken((x, own), np.pad(rows, (0, size - len(rows)), "edge"))
-        return many(program, quick, min(slots, size // 2), starts, len(rows), shared)
-
-    every: Any = np.arange(len(x) if x.ndim == 2 else 1)
-    if is_traced((x, inputs)):
-        return run(False, every)
-    found = run(True, every)
-    rows = np.flatnonzero(np.atleast_1d(found.status)[: len(every)] == DEFERRED)
-    if not len(rows):
-        return found
-    again = run(False, rows)
-    return again if x.ndim == 1 else jax.tree.map(lambda a, b: a.at[rows].set(b[: len(rows)]), found, again)
+    alone |= is_traced((x, inputs))
+    if x.ndim == 1:
+        return one(program, alone, x, inputs)
+    size = 2
+    while size < len(x):
+        size *= STEP
+    starts = _taken((x, own), np.pad(np.arange(len(x)), (0, size - len(x)), "edge"))
+    return many(program, alone, min(slots, size // 2), starts, len(x), shared)
 
 
 @jax.jit
@@ -57,27 +48,26 @@ def _taken(arrays: Any, rows: Any) -> Any:
     return jax.tree.map(lambda a: a[rows], arrays)
 
 
-@compiled(0, 1)
-def one(program: Program, quick: bool, x: Any, inputs: Inputs) -> Solution:
-    """Run from a start, quickly or with all rare cases."""
-    return Driver(program, inputs, x, quick=quick).run(x)
+@compiled(2)
+def one(program: Program, alone: bool, x: Any, inputs: Inputs) -> Solution:
+    """Run from a start; `alone` if nobody continues what is rare."""
+    return Run(program, inputs, x, alone).run(x)
 
 
-@compiled(0, 1, 2)
-def many(program: Program, quick: bool, width: int, starts: Any, count: Any, shared: Inputs) -> Solution:
+@compiled(3)
+def many(program: Program, alone: bool, width: int, starts: Any, count: Any, shared: Inputs) -> Solution:
     """Run from the first `count` starts, in `width` slots; numbers of its own come with each start."""
     size, block, count = starts[0].shape[0], max(1, width // BLOCK), jnp.asarray(count, jnp.int32)
     rest = (0, -size % block)
     starts = jax.tree.map(lambda a: jnp.pad(a, (rest, (0, 0))[: a.ndim]), starts)
 
-    def driver(x: Any, own: dict[str, Any]) -> Driver:
-        inputs = shared._replace(numbers=shared.numbers | own)
-        return Driver(program, inputs, x, alone=False, quick=quick)
+    def run(x: Any, own: dict[str, Any]) -> Run:
+        return Run(program, shared._replace(numbers=shared.numbers | own), x, alone)
 
     # `jit`, so that all of it is mapped in one go, and shares one copy of the user's function
-    start = jax.vmap(jax.jit(lambda x, own: (driver(x, own).start(x), own)))
-    turn = jax.vmap(lambda slot, own: (driver(slot.c.point.x, own).turn_if_running(slot), own))
-    end = jax.vmap(lambda slot, own: driver(slot.c.point.x, own).end(slot))
+    start = jax.vmap(jax.jit(lambda x, own: (run(x, own).start(x), own)))
+    turn = jax.vmap(lambda slot, own: (run(slot.x, own).turn(slot), own))
+    end = jax.vmap(lambda slot, own: run(slot.x, own).end(slot))
 
     def next_starts(first: Any, rows: int) -> Any:  # not by a gather, for which XLA would wake other threads
         return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, rows), starts)
@@ -118,7 +108,7 @@ def many(program: Program, quick: bool, width: int, starts: Any, count: Any, sha
     return jax.lax.while_loop(lambda s: (s[1] < size).any() | (s[2] < count), refill, state)[-1]
 
 
-@compiled(0, 1, 2)
+@compiled(3)
 def _sharded(program: Program, slots: int, mesh: Any, starts: Any, shared: Inputs) -> Solution:
     """Run from every start, each device from its part of them; padding is not run."""
     count, axes = starts[0].shape[0], jax.P(mesh.axis_names)
@@ -127,7 +117,7 @@ def _sharded(program: Program, slots: int, mesh: Any, starts: Any, shared: Input
     @jax.shard_map(mesh=mesh, in_specs=(axes, axes, jax.P()), out_specs=axes, check_vma=False)
     def part(starts: Any, live: Any, shared: Inputs) -> Solution:
         width = min(slots, live.shape[0])
-        return many(program, False, width, starts, live.sum(), shared)
+        return many(program, True, width, starts, live.sum(), shared)
 
     def placed(tree: Any, spec: Any) -> Any:
         sharding = jax.NamedSharding(mesh, spec)

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..status import Status
-from .masked.columns import COLUMNS
-
-_Columns: Any = namedtuple("_Columns", ["k", "x", *COLUMNS])  # pyright: ignore
+from ._jax import jnp
 
 
-class Trace(_Columns):
-    """The last iterates of a run, oldest first; k is −1 where there are fewer.
+class Trace(NamedTuple):
+    """The path: the last iterates of a run, oldest first, in arrays of a fixed length.
+
+    Where there are fewer iterates than places, the rest has k = −1, and NaN in place of numbers. The step
+    size, λ and the two flags are those of the step taken from the iterate.
 
     Examples
     --------
-    >>> Trace._fields[:4]
-    ('k', 'x', 'f', 'gnorm')
+    >>> import jax.numpy as jnp, steepen.jax as sj
+    >>> path = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(2), trace=4).trace
+    >>> path.k.tolist(), path.x.shape
+    ([0, 1, 2, -1], (4, 2))
     """
+
+    k: Any
+    x: Any
+    f: Any
+    g: Any
+    """∇f, as x a vector, also where points are trees."""
+    gnorm: Any
+    lam: Any
+    step: Any
+    nfev: Any
+    njev: Any
+    nhvp: Any
+    penalised: Any
+    guarded: Any
+
+    @property
+    def pairs(self) -> tuple[Any, Any]:
+        """The steps s and the changes y of ∇f between consecutive iterates, one row a step; 0 elsewhere.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp, steepen.jax as sj
+        >>> path = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(2), trace=4).trace
+        >>> s, y = path.pairs
+        >>> bool((y == 2 * s).all()), s[2].tolist()
+        (True, [0.0, 0.0])
+        """
+        known = (self.k[..., 1:] >= 0)[..., None]
+        return tuple(jnp.where(known, a[..., 1:, :] - a[..., :-1, :], 0.0) for a in (self.x, self.g))
 
 
 class Solution(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from .pairs import Pairs
 from .saddle import way_down
 
 MOST, FAST, ENOUGH = 200, 15_000, 25  # pairs: MOST; for large n as many as fit in FAST numbers, or ENOUGH
+FULL, SPARE = 1000, 8  # up to FULL variables, n + SPARE pairs of one quadratic
+ROOM = 40_000_000  # but not in a batch where that is more than ROOM pairs of numbers, over all rows
 PLACES, FEWEST = 10_000_000, 10  # for very large n: as many as fit in PLACES numbers, or FEWEST
 GROWTH = 10.0  # a step is at most this many times the longest one before it
 BOOST, BOLD = 2.0, 1024.0  # at negative curvature the next step is this many times as long; BOLD after BOLD
@@ -48,7 +50,8 @@ class CGDAuto(Method):
     are the λ and α of the equivalent CGD step in the previous metric, ignoring bounds.
 
     `memory` is the maximum number of pairs: 3·memory·n numbers. By default it is 200, fewer from n = 76 on,
-    25 from n = 600 on, and down to 10 from n = 400 000 on; more than 2n + 8 would add no information.
+    25 from n = 600 on, and down to 10 from n = 400 000 on; more than 2n + 8 would add no information. Up to
+    n = 1000, while one quadratic explains the pairs, the default grows to n + 8, and the end is superlinear.
 
     Examples
     --------
@@ -60,6 +63,9 @@ class CGDAuto(Method):
     """
 
     memory: int | None = None
+
+    rows: int = field(default=1, init=False, repr=False)
+    """The rows of the batch that the run belongs to."""
 
     # --- what it has learnt; gradients and values are those of scale·f
     pairs: Pairs = field(default=cast(Pairs, None), init=False, repr=False)
@@ -103,10 +109,20 @@ class CGDAuto(Method):
         if self.memory is not None:
             whole("memory", self.memory, 1)
 
+    def prepare(self, total: int | None = None, row: int | None = None, rows: int | None = None) -> Self:
+        method = super().prepare(total, row, rows)
+        method.rows = rows or 1
+        return method
+
     def capacity(self, n: int) -> int:
         """Return the maximum number of pairs for n variables."""
         most = min(MOST, max(ENOUGH, FAST // n), max(FEWEST, PLACES // n))
         return min(most if self.memory is None else self.memory, 2 * n + 8)
+
+    def most(self, n: int) -> int:
+        """Return the maximum number of pairs while one quadratic explains them; 0: no more than else."""
+        fits = n <= FULL and self.rows * n * (n + SPARE) <= ROOM
+        return n + SPARE if fits and self.memory is None else 0
 
     # --- at the start ----------------------------------------------------------------------------------
 
@@ -117,7 +133,8 @@ class CGDAuto(Method):
             self.scale = 2.0 ** -round(math.log2(min(max(size, 1e-300), 1e300)))
         self._move_to(here)
         self.g_before = self.g
-        self.pairs = pairs = Pairs(x, self.capacity(int(x.shape[-1])))
+        n = int(x.shape[-1])
+        self.pairs = pairs = Pairs(x, self.capacity(n), self.most(n))
         curvature, length = problem.gradients.curvature, START
         if not problem.space.bounded and curvature is None:
             length = self._guessed(problem, x, here.f, size)
@@ -211,7 +228,7 @@ class CGDAuto(Method):
 
     # --- the next step ---------------------------------------------------------------------------------
 
-    def direction(self, problem: Problem, here: Point) -> Proposal:
+    def direction(self, problem: Problem, here: Point) -> Proposal | Vector:
         """Return −G·∇f, longer at negative curvature, but at most GROWTH times the longest step so far."""
         if self.way is not None:
             p, self.way = self._unit_length(problem, here.x) * self.way, None
@@ -226,7 +243,7 @@ class CGDAuto(Method):
         self.factor = factor
         if factor != 1.0:
             p *= factor
-        return Proposal(p)
+        return p
 
     def amounts(self, alpha: float, lam: float) -> tuple[float, float]:
         """Return the α and λ of the CGD step from the previous point that ends where this step does."""

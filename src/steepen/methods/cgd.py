@@ -67,7 +67,8 @@ class CGD(Method):
             raise ValueError(f"curvature: expected one of {', '.join(NAMES)}; got {self.curvature!r}")
         if self.r is not None:
             if self.curvature != "difference":
-                raise ValueError(f'r: applies only to curvature="difference", not to {self.curvature!r}')
+                named = f'curvature="difference", which is method "cgd-fd"; got {self.curvature!r}'
+                raise ValueError(f"r: applies only to {named}")
             if not (floats("r", self.r, "positive numbers") > 0).all():
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
         if isinstance(self.penalty, type) or not isinstance(self.penalty, Penalty):

@@ -44,28 +44,32 @@ def updated(matrix: Vector, s: Vector, y: Vector, rule: str, *, inverse: bool) -
         return matrix
     if len(a) >= LARGE and is_numpy(matrix):
         return _updated_in_place(matrix, a, w, rho, bw, (rule == "bfgs") == inverse)
-    return _updated(matrix, a, w, rho, bw, (rule == "bfgs") == inverse, _times)
+    return rank_two(matrix, a, w, rho, bw, (rule == "bfgs") == inverse, _times)
 
 
 def _updated_in_place(
     matrix: NDArray[Any], a: NDArray[Any], w: NDArray[Any], rho: float, bw: float, product: bool
 ) -> NDArray[Any]:
     """Update a large matrix where it is, by BLAS."""
+    if product:
+        v = ((1 + bw / rho) / 2) * a - w
+        add_outer(matrix, 1 / rho, a, v)
+        add_outer(matrix, 1 / rho, v, a)
+    else:
+        add_outer(matrix, 1 / rho, a, a)
+        add_outer(matrix, -1 / bw, w, w)
+    return matrix
+
+
+def add_outer(matrix: Vector, number: float, left: Vector, right: Vector) -> None:
+    """Add number·left·rightᵀ to a matrix where it is; by BLAS if it is large."""
+    if not (is_numpy(matrix) and matrix.size >= LARGE * LARGE):
+        matrix += number * left[:, None] * right
+        return
     import scipy.linalg.blas as blas  # here, so that `import steepen` stays light
 
     ger: Any = blas.sger if matrix.dtype == np.float32 else blas.dger  # pyright: ignore
-
-    def add(number: float, left: NDArray[Any], right: NDArray[Any]) -> None:
-        ger(number, right, left, a=matrix.T, overwrite_a=1)  # BLAS reads rows as columns
-
-    if product:
-        v = ((1 + bw / rho) / 2) * a - w
-        add(1 / rho, a, v)
-        add(1 / rho, v, a)
-    else:
-        add(1 / rho, a, a)
-        add(-1 / bw, w, w)
-    return matrix
+    ger(number, right, left, a=matrix.T, overwrite_a=1)  # BLAS reads rows as columns
 
 
 def updated_rows(
@@ -78,15 +82,13 @@ def updated_rows(
     w = row_products(matrices, b)
     bw = row_dots(b, w)
     good &= (bw > LEAST) & (bw < MOST)
-    product = (rule == "bfgs") == inverse
-    if good.all():
-        return _updated(matrices, a, w, rho, bw, product, row_times)
-    rows, found = np.flatnonzero(good), matrices.copy()
-    found[rows] = _updated(matrices[rows], a[rows], w[rows], rho[rows], bw[rows], product, row_times)
+    found = rank_two(matrices, a, w, rho, bw, (rule == "bfgs") == inverse, row_times)
+    skipped = np.flatnonzero(~good)
+    found[skipped] = matrices[skipped]
     return found
 
 
-def _updated(
+def rank_two(
     matrix: Vector, a: Vector, w: Vector, rho: Any, bw: Any, product: bool,
     times: Callable[[Any, Vector], Vector],
 ) -> Vector:  # fmt: skip

@@ -52,13 +52,13 @@ class Method:
     penalised: bool = False
     """Whether the direction uses a penalty, which a switch can turn off."""
     unit: bool = False
-    """Whether α = 1 is the natural step, as for Newton's method."""
+    """Whether α = 1 is the natural step, as for Newton's method. It chooses the default step: `step_of`."""
     guard: bool = True
     """Whether −∇f replaces a direction that does not descend f."""
 
     steepest = False  # the direction is −∇f, the fallback of every run
-    probes = False  # if the first trial fails, an extra gradient sets the length of the first step
     verifies = False  # ‖∇f‖ ≤ gtol is verified where x is so large that it may be meaningless
+    probes = False  # the default line search probes the curvature along p if a run's first trial fails
     by_values = False  # finite differences may adapt to the noise and curvature of f
     escapes_saddles = False  # it can leave a start where ∇f vanishes
     inverts = False  # it approximates the inverse Hessian, by `inverse`

@@ -8,6 +8,10 @@ diagonal, is
 R the part of SYᵀ in which s is no younger than y. With a new pair U becomes U − (U·y)sᵀ, and has s as its
 newest row: all operations are matrix products, and D may change at any time. Storage is a ring buffer: the
 newest pair overwrites the oldest, and nothing moves. No formula depends on the order of rows.
+
+As long as one quadratic explains the pairs, all of them count: G is then its inverse Hessian on their span,
+and with n pairs everywhere. The buffer therefore grows where it is full of mutually conjugate pairs.
+Elsewhere old pairs are of another quadratic than the one near x, and are not worth their products.
 """
 
 from __future__ import annotations
@@ -20,26 +24,27 @@ import numpy as np
 
 from ..arrays import device, is_numpy, namespace
 from ..questions import Vector
-from ..vectors import finite, norm
-from .matrix import CURVATURE
+from ..vectors import norm, ratio
+from .matrix import CURVATURE, add_outer
 
 ASYMMETRY = 0.03  # sᵢᵀy and yᵢᵀs of one quadratic differ by no more than this, in the scale of both pairs
 INDEPENDENT = 1e-4  # if less of sᵀy is left in the pair made conjugate to the others, these are dropped
+CONSISTENT = 0.9  # the buffer grows where this part of the pairs is mutually conjugate
 LONG = 30.0  # γ has LONG/(LONG + n) of the long ratio, and the rest of the short one, in logarithms
 
 
 class Pairs:
-    """The pairs of a run."""
+    """The pairs of a run: up to `capacity`, and up to `most` of one quadratic."""
 
-    def __init__(self, x: Vector, capacity: int):
+    def __init__(self, x: Vector, capacity: int, most: int = 0):
         self.n = int(x.shape[-1])
         xp, where = namespace(x), device(x)
         self.S, self.Y, self.U = (xp.zeros((capacity, self.n), dtype=x.dtype, device=where) for _ in range(3))
         self.conjugate = xp.zeros(capacity, dtype=x.dtype, device=where)
         """1 for the pairs that are mutually conjugate, else 0."""
-        self.capacity = capacity
+        self.capacity, self.most = capacity, most
         self.count = 0
-        """How many pairs were added, including those overwritten."""
+        """How many pairs were added, including those overwritten, since the buffer last grew."""
         self.used = 0
         """How many rows hold a pair."""
         self.metric: Vector = xp.ones_like(x)
@@ -80,6 +85,8 @@ class Pairs:
         """
         if not sy > CURVATURE * length * norm(y):
             return False
+        if self.used == self.capacity < self.most:
+            self._grow()
         k, capacity = self.used, self.capacity
         place = self.count % capacity
         self._learn_metric(s, y, sy)
@@ -92,12 +99,30 @@ class Pairs:
         s, y = unit * s, unit * y
         if k:
             older = self.U[:k]
-            older -= self._times(older, y)[:, None] * s
+            add_outer(older, -1.0, self._times(older, y), s)
         self.S[place], self.Y[place], self.U[place] = s, y, s
         self.conjugate[place] = 1.0
         self.count += 1
         self.used = min(self.count, capacity)
         return True
+
+    def _grow(self) -> None:
+        """Make room for as many pairs again if these are of one quadratic; the oldest moves to the top."""
+        k, conjugate = self.used, self.conjugate
+        if float(conjugate.dot(conjugate)) < CONSISTENT * k:
+            return
+        self.capacity = min(2 * k, self.most)
+        oldest = self.count % k
+
+        def grown(rows: Vector) -> Vector:
+            xp = namespace(rows)
+            room = xp.zeros((self.capacity, *rows.shape[1:]), dtype=rows.dtype, device=device(rows))
+            room[: k - oldest], room[k - oldest : k] = rows[oldest:], rows[:oldest]
+            return room
+
+        self.S, self.Y, self.U = map(grown, (self.S, self.Y, self.U))  # pyright: ignore[reportConstantRedefinition]
+        self.conjugate = grown(conjugate)
+        self.count = k
 
     def _learn_metric(self, s: Vector, y: Vector, sy: float) -> None:
         """Update D, by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989), and γ.
@@ -114,15 +139,14 @@ class Pairs:
         new = abs(new)  # it is negative by rounding alone
         new += (1 / sy) * square
         inverse = 1 / new
-        if finite(inverse + new):
-            self.metric, self.curvature = inverse, new
-        short, long = float(square.dot(self.metric)), float(s.dot(self.curvature * s))
-        if short > 0 and long > 0:
-            short_ratio, long_ratio = sy / short, long / sy
-            part = LONG / (LONG + self.n)
-            gamma = short_ratio * (long_ratio / short_ratio) ** part if short_ratio > 0 else 0.0
-            if 0 < gamma < math.inf:
-                self.gamma = gamma
+        short, long = float(square.dot(inverse)), float(s.dot(new * s))
+        if not (0 < short < math.inf and 0 < long < math.inf):  # as where 1/D overflows
+            return
+        self.metric, self.curvature = inverse, new
+        short_ratio, long_ratio = sy / short, long / sy
+        gamma = short_ratio * ratio(long_ratio, short_ratio) ** (LONG / (LONG + self.n))
+        if 0 < gamma < math.inf:
+            self.gamma = gamma
 
     def _made_conjugate(self, k: int, s: Vector, y: Vector, sy: float) -> tuple[Vector, Vector, float]:
         """Return the pair made conjugate to the consistent ones, and its sᵀy."""

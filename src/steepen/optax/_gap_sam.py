@@ -11,7 +11,7 @@ import optax
 from .._core import ascent
 from .._tools.check import number, whole
 from ._transforms import check_call, check_state, checked_base
-from ._trees import Mask, Mean, add, check, norm, select, wide
+from ._trees import Mask, Mean, add, around, check, norm, part_of, select, wide
 
 MEANS = ("training", "validation", "rise", "rise_square", "target", "length", "bound", "square")
 
@@ -103,8 +103,9 @@ def gap_sam(
         return GapSAMState(none, none, zero + jnp.nan, zero + 1, means, base.init(params))
 
     def update(
-        updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
-    ) -> Any:
+        updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None,
+        all_params: Any = None, **extra: Any,
+    ) -> Any:  # fmt: skip
         check_state(state, GapSAMState, params)
         check_call("value_and_grad_fn", value_and_grad_fn, "loss and gradient of the batch")
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
@@ -117,7 +118,8 @@ def gap_sam(
         n = norm(updates, chosen)
         length, cut = ascent.gap_length(target, state.gain, n, now["square"], norm(params, chosen), jnp)
         c = jnp.where(up & (n > 0) & jnp.isfinite(length / n), length / n, 0)
-        loss, d = value_and_grad_fn(add(params, c, updates, chosen))
+        loss, whole = value_and_grad_fn(around(params, all_params)(add(params, c, updates, chosen)))
+        d = part_of(whole, params)
         rise = loss - state.loss
         new_values = {  # a value, its weight in the running mean, and whether it counts
             "training": (loss, new_training, ~up),

@@ -10,7 +10,7 @@ import optax
 import optax.tree_utils as otu
 
 from ._ascent import ScalarOrSchedule, Settings, settings_of
-from ._trees import Mask, Mean, add, check, norm, wide
+from ._trees import Mask, Mean, add, around, check, norm, part_of, wide
 
 
 class SAMState(NamedTuple):
@@ -49,7 +49,8 @@ def sam(
 
     `update(g, state, params, grad_fn=…)` takes the gradient g at the parameters, of the batch or of a part of
     it, and a function of the parameters that returns the gradient of the batch. The base gets
-    grad_fn(x + ρ·g/‖g‖), and all other extra arguments.
+    grad_fn(x + ρ·g/‖g‖), and all other extra arguments. Inside `optax.masked` or `optax.partition`, which
+    show it a part of the parameters, pass all of them as well: `all_params=params`.
 
     Parameters
     ----------
@@ -132,10 +133,19 @@ def _transformation(kind: Any, base: Any, settings: Settings) -> Any:
         none = Mean(*jnp.zeros(2, wide(params))) if kind is CGDState else None
         return kind(jnp.zeros((), jnp.int32), none, base.init(params))
 
-    def update(updates: Any, state: Any, params: Any = None, *, grad_fn: Any = None, **extra: Any) -> Any:
+    def update(
+        updates: Any,
+        state: Any,
+        params: Any = None,
+        *,
+        grad_fn: Any = None,
+        all_params: Any = None,
+        **extra: Any,
+    ) -> Any:
         check_state(state, kind, params)
         check_call("grad_fn", grad_fn, "the gradient of the batch")
-        both_at = lambda x: (None, grad_fn(x))  # noqa: E731
+        whole = around(params, all_params)
+        both_at = lambda x: (None, part_of(grad_fn(whole(x)), params))  # noqa: E731
         d, _, change = settings.direction(updates, params, both_at, state.steps, state.change)
         updates, inner = base.update(d, state.base, params, **extra)
         return updates, kind(optax.safe_increment(state.steps), change, inner)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from .._core.ascent import ACCURATE
 
@@ -74,6 +76,34 @@ def perturbed(params: Any, mask: Mask = None) -> list[str]:
     """
     leaves = zip(jax.tree_util.tree_leaves_with_path(params), select(mask, params), strict=True)
     return [jax.tree_util.keystr(path) for (path, _), chosen in leaves if chosen]
+
+
+def _is_hole(node: Any) -> bool:
+    return isinstance(node, optax.MaskedNode)
+
+
+def around(params: Any, all_params: Any) -> Callable[[Any], Any]:
+    """Return a function from the parameters that a transformation sees to all of them.
+
+    `optax.masked` and `optax.partition` show it a part of them, with holes.
+    """
+    if not any(map(_is_hole, jax.tree.leaves(params, is_leaf=_is_hole))):
+        return lambda part: part
+    if all_params is None:
+        raise ValueError(
+            "all_params: a transformation inside optax.masked or optax.partition sees a part of the "
+            "parameters; pass all of them, update(g, state, params, …, all_params=params)"
+        )
+
+    def filled(part: Any) -> Any:
+        return jax.tree.map(lambda a, b: b if _is_hole(a) else a, part, all_params, is_leaf=_is_hole)
+
+    return filled
+
+
+def part_of(tree: Any, params: Any) -> Any:
+    """Return a tree like all parameters with the holes that these have."""
+    return jax.tree.map(lambda a, b: a if _is_hole(a) else b, params, tree, is_leaf=_is_hole)
 
 
 def wide(params: Any) -> Any:

@@ -21,8 +21,8 @@ def value_and_grad(
     ratio: ScalarOrSchedule | None = None, alpha: ScalarOrSchedule = 1.0, adaptive: bool = False,
     eta: float | None = None, normalized: bool = True, r: ScalarOrSchedule | None = None,
     exact: bool = False, guard: bool = True, ascent_fraction: float = 1.0,
-    batch_argnums: int | Sequence[int] = 1, has_aux: bool = False, mask: Mask = None, dtype: Any = None,
-    axis_name: Any = None,
+    argnums: int | Sequence[int] = 0, batch_argnums: int | Sequence[int] = 1, has_aux: bool = False,
+    mask: Mask = None, dtype: Any = None, axis_name: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """Return a function that computes the loss and the gradient to pass to the optimizer.
 
@@ -32,8 +32,8 @@ def value_and_grad(
     Parameters
     ----------
     loss : callable
-        Returns the loss, one number, given the parameters and further arguments; with `has_aux` a pair, the
-        loss and auxiliary data.
+        Returns the loss, one number, given the parameters and further arguments, which are passed by position
+        up to the last of `argnums`; with `has_aux` a pair, the loss and auxiliary data.
     rho : number or schedule
         ρ of SAM (Foret et al., 2021): the gradient is that at x + ρ·g/‖g‖. For an optax schedule, or any
         callable of the step, pass `step=` in each call.
@@ -54,8 +54,12 @@ def value_and_grad(
         `exact=True, guard=False`.
     ascent_fraction : float
         With `rho`: as in `steepen.torch.SAM`, with evenly spaced rows.
+    argnums : int or sequence of int
+        The indices of the loss's arguments that are parameters, as in `jax.value_and_grad`; of several, the
+        gradient is a tuple, the ascent step moves all of them, and `mask` is a tuple, too.
     batch_argnums : int or sequence of int
-        The indices of the loss's arguments that hold the batch, with examples along the first axis.
+        The indices of the loss's arguments that hold the batch, with examples along the first axis. By
+        default 1; it is needed only with `ascent_fraction`.
     has_aux : bool
         Whether the loss returns a pair.
     mask : tree of bool, or callable
@@ -85,10 +89,16 @@ def value_and_grad(
         raise TypeError(f"loss: expected a callable that returns one number, got {loss!r}")
     part = "a part of the batch, above 0 and at most 1"
     number("ascent_fraction", ascent_fraction, part, above=0, below=1 + 1e-12)
+    several, chosen = not is_whole(argnums), np.atleast_1d(argnums).tolist()
+    if not chosen or not all(is_whole(i) and i >= 0 for i in chosen) or len(set(chosen)) < len(chosen):
+        raise ValueError(f"argnums: expected different indices of arguments, 0 or more; got {argnums!r}")
     places = np.atleast_1d(batch_argnums).tolist()
-    if not places or not all(is_whole(i) and i > 0 for i in places):
+    if not places or not all(is_whole(i) and i >= 0 for i in places):
+        raise ValueError(f"batch_argnums: expected indices of arguments, 0 or more; got {batch_argnums!r}")
+    if (ascent_fraction < 1 or batch_argnums != 1) and {*chosen} & {*places}:
         raise ValueError(
-            f"batch_argnums: expected indices after the parameters', 1 or more; got {batch_argnums!r}"
+            f"batch_argnums: expected indices of other arguments than argnums, {argnums!r}; "
+            f"got {batch_argnums!r}"
         )
     needs_both = "" if settings.name == "rho" and alpha == 1 else settings.name.replace("rho", "alpha")
     if ascent_fraction < 1 and needs_both:
@@ -97,28 +107,39 @@ def value_and_grad(
             f"got {ascent_fraction!r}"
         )
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        return _check_output(loss(*args, **kwargs), has_aux)
+    def checked(params: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        whole = list(args)
+        for i, part in zip(chosen, params if several else (params,), strict=True):
+            whole[i] = part
+        return _check_output(loss(*whole, **kwargs), has_aux)
 
     def average(tree: Any) -> Any:
         return tree if axis_name is None else jax.lax.pmean(tree, axis_name)
 
-    def bare(params: Any, *args: Any, **kwargs: Any) -> Any:
+    def bare(params: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         if axis_name is not None:  # JAX sums gradients by what all devices share, and we average
             leaves, kind = jax.tree.leaves((args, kwargs)), jnp.number
             numbers = [a for a in leaves if jnp.issubdtype(getattr(a, "dtype", bool), kind)]
             params = alike(params, apart([*numbers, jax.lax.axis_index(axis_name)]))
-        return jax.value_and_grad(checked, has_aux=has_aux)(params, *args, **kwargs)
+        return jax.value_and_grad(checked, has_aux=has_aux)(params, args, kwargs)
 
     @wraps(loss)
-    def both(params: Any, *args: Any, **kwargs: Any) -> Any:
+    def both(*args: Any, **kwargs: Any) -> Any:
+        if max(chosen) >= len(args):
+            raise TypeError(
+                f"argnums: expected indices of positional arguments, got {argnums!r} "
+                f"for {len(args)} arguments"
+            )
+        parts = tuple(args[i] for i in chosen)
+        params = parts if several else parts[0]
         check(params)
         step = kwargs.pop("step", None) if settings.scheduled else None
-        first = args if ascent_fraction == 1 else _part_of(args, places, ascent_fraction)
-        at_x, g = bare(params, *first, **kwargs)
+        others = tuple(None if i in chosen else arg for i, arg in enumerate(args))
+        first = others if ascent_fraction == 1 else _part_of(others, places, ascent_fraction)
+        at_x, g = bare(params, first, kwargs)
 
         def both_at(x: Any) -> Any:
-            value, gradient = bare(x, *args, **kwargs)
+            value, gradient = bare(x, others, kwargs)
             return value, average(gradient)
 
         d, at_s, _ = settings.direction(average(g), params, both_at, step)
@@ -151,12 +172,12 @@ def _described(value: Any) -> str:
 
 def _part_of(args: tuple[Any, ...], places: Sequence[int], fraction: float) -> tuple[Any, ...]:
     """Return the arguments with a part of the batch: evenly spaced rows, so that every device has some."""
-    if max(places) > len(args):
+    if max(places) >= len(args):
         raise TypeError(
             f"batch_argnums: expected indices of positional arguments, got {list(places)} "
-            f"for {1 + len(args)} arguments"
+            f"for {len(args)} arguments"
         )
-    leaves = [leaf for i in places for leaf in jax.tree.leaves(args[i - 1])]
+    leaves = [leaf for i in places for leaf in jax.tree.leaves(args[i])]
     sizes = {jnp.shape(leaf)[:1] for leaf in leaves}
     if len(sizes) != 1 or () in sizes:
         shapes = ", ".join(sorted({str(jnp.shape(leaf)) for leaf in leaves})) or "none"
@@ -168,4 +189,4 @@ def _part_of(args: tuple[Any, ...], places: Sequence[int], fraction: float) -> t
     # a slice, where it is even, moves no rows between devices
     places_of = slice(None, None, n // rows) if n % rows == 0 else np.arange(rows) * n // rows
     part = lambda arg: jax.tree.map(lambda leaf: jnp.asarray(leaf)[places_of], arg)  # noqa: E731
-    return tuple(part(arg) if i in places else arg for i, arg in enumerate(args, 1))
+    return tuple(part(arg) if i in places else arg for i, arg in enumerate(args))

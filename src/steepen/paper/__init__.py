@@ -2,8 +2,8 @@
 
 `reproduce` runs all items and writes a page, as the command `steepen reproduce` does; `ITEMS` has them one by
 one. `steepen.paper.egr` has the experiments on explicit gradient regularisation, and `steepen.paper.recover`
-finds the settings that the paper leaves out. `explore` writes a page on which λ can be dragged. Users of a
-clone, the command and benchmarks call it; the library does not, and the wheel has no `paper`.
+finds the settings that the paper leaves out. `explore` writes a page on which λ can be dragged. Users,
+the command and benchmarks call it; the library does not.
 """
 
 from __future__ import annotations

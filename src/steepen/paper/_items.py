@@ -230,7 +230,7 @@ def outcome(
 
 
 _BASES = {
-    "printed": "claims agree",
+    "printed": "",
     "recovered": "with settings that we had to recover",
     "chosen": "with settings that we chose",
     "alt text": "that only a figure's alternative text makes",
@@ -245,7 +245,8 @@ def tally(claims: Iterable[Claim]) -> str:
         groups[claim.basis].append(claim.agrees)
     parts: list[str] = []
     for basis, agree in groups.items():
-        if agree or basis == "printed":
+        if agree:
+            said = " claims agree" * (not parts) + f" {_BASES[basis]}" * bool(_BASES[basis])
             some = f" ({agree.count('part')} more in part)" * ("part" in agree)
-            parts.append(f"{agree.count(True)} of {len(agree)} {_BASES[basis]}{some}")
-    return "; ".join(parts)
+            parts.append(f"{agree.count(True)} of {len(agree)}{said}{some}")
+    return "; ".join(parts) or "no claims"

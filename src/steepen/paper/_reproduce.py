@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
-from .._tools.jobs import JobFile, read_head
+from .._tools.jobs import read_head, write_lines
 from .._tools.optional import load
 from .._tools.version import version
 from . import (
@@ -100,8 +101,8 @@ def reproduce(
     ValueError: only: 'fig-surface' is not known; did you mean 'fig-surfaces'?
     """
     names = _names(only)
-    load("matplotlib", "reproduce", extra="plot")
-    load("pandas", "reproduce", extra="pandas")
+    load("matplotlib", "reproduce", extra="paper")
+    load("pandas", "reproduce", extra="paper")
     made: dict[Item, Outcome] = {}
     with item_bar(progress, len(names)) as show:
         folder = _folder(out, force)
@@ -129,10 +130,20 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
     parts = only.split(",") if isinstance(only, str) else map(str, only)
     wanted = [name for name in map(str.strip, parts) if name]
     for name in wanted:
+        if name not in ITEMS and (named := _by_title(name)):
+            raise ValueError(f"only: {name!r} is not the name of an item; use {named}")
         one_of("only", name, ITEMS)
     if not wanted:
         raise ValueError(f"only: expected at least one name, got {only!r}")
     return [name for name in ITEMS if name in wanted]
+
+
+def _by_title(said: str) -> str:
+    """Return the items that the paper calls so, such as Fig. 5."""
+    spoken, *titles = (re.sub(r"\W", "", text).lower() for text in (said, *(i.title for i in ITEMS.values())))
+    spoken = spoken.replace("figure", "fig")
+    named = [name for name, title in zip(ITEMS, titles, strict=True) if title.startswith(spoken)]
+    return " or ".join(map(repr, named))
 
 
 def _folder(out: str | Path, force: bool) -> Path:
@@ -182,13 +193,14 @@ def _save(outcome: Outcome, folder: Path) -> None:
 
 
 def _write_results(report: Report, versions: Mapping[str, str]) -> None:
-    path = report.folder / RESULTS
-    path.unlink(missing_ok=True)
-    file = JobFile(path, ("item", "claim"), {"results": "paper", "versions": versions})
-    for item, outcome in report.made.items():
-        for claim in outcome.claims:
-            told = {"paper": claim.said, "ours": claim.ours, "basis": claim.basis, "verdict": claim.verdict}
-            file.add((item.name, claim.text), told)
+    about = {"key": ["item", "claim"], "results": "paper", "versions": versions}
+    rows = [
+        {"item": item.name, "claim": claim.text, "paper": claim.said, "ours": claim.ours,
+         "basis": claim.basis, "verdict": claim.verdict}
+        for item, outcome in report.made.items()
+        for claim in outcome.claims
+    ]  # fmt: skip
+    write_lines(report.folder / RESULTS, about, rows)
 
 
 def _write_text(path: Path, text: str) -> None:

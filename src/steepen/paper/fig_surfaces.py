@@ -35,8 +35,9 @@ def run() -> Outcome:
     }
     gd, cgd, steep = map(trace, made.values())
     x_gd, x_cgd, x_steep = map(path, made.values())
-    far_gd, far_cgd = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd))
-    twice = minimize(F1, START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
+    equal = {**common, "budget": Budget(grads=2 * STEPS)}  # a step of CGD costs two gradients
+    x_equal = path(minimize(F1, START, method="gd", **equal))
+    far_gd, far_cgd, far_equal = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd, x_equal))
     grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
     closed, apart = (
         float(np.abs(a - b).max()) for a, b in ((F2(grid), Penalised(F1, LAM)(grid)), (x_cgd, x_steep))
@@ -54,11 +55,11 @@ def run() -> Outcome:
             "fig-surfaces": [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
                              for k in range(STEPS + 1)],
         },
-        pictures={"fig-surfaces-cut": _cut(x_gd, x_cgd), "fig-surfaces": _draw(made)},
+        pictures={"fig-surfaces-cut": _cut(x_equal, x_cgd), "fig-surfaces": _draw(made)},
         traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
-        longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0], x_cgd=x_cgd[-1, 0],
-        x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
+        longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_equal[-1, 0], x_cgd=x_cgd[-1, 0],
+        far_gd=far_gd, far_cgd=far_cgd, far_equal=far_equal,
     )  # fmt: skip
 
 
@@ -80,27 +81,21 @@ def _ratios() -> Floats:
 
 
 def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
-    """Draw the section x₂ = 0, where f₁ is x², with the iterates: on f₁ the coordinates are independent."""
+    """Draw the section x₂ = 0, where f₁ is x², with the iterates of as many gradients on each.
+
+    On f₁ the coordinates are independent.
+    """
     axes = plot.blank(8, 3.4).subplots()
     x = np.linspace(-2.2, START[0] + 0.2, 300)
     axes.axhline(0, color="0.85", lw=1, zorder=0)
     for lam in np.linspace(0, LAM, 5)[1:-1]:
         axes.plot(x, (1 + 4 * lam) * x**2, color=plot.COLOURS["cgd"], lw=1, alpha=0.35, zorder=1)
-    for method, lam, cost, walk, text in (
-        ("cgd", LAM, 2, x_cgd, f"f + λ‖∇f‖², λ = {LAM:g}"),
-        ("gd", 0.0, 1, x_gd, "f"),
-    ):
-        colour, high = plot.COLOURS[method], 1 + 4 * lam
-        axes.plot(x, high * x**2, color=colour, lw=2, label=text, ls="--" if method == "gd" else "-")
-        steps = walk[:, 0]
-        axes.plot(steps, high * steps**2, "o", color=colour, mec="white", ms=8, zorder=4)
-        axes.annotate(
-            f"{method.upper()}, {STEPS} steps\n({cost * STEPS} gradients)", (steps[-1], high * steps[-1]**2),
-            (26, -6) if method == "gd" else (-16, 34), textcoords="offset points", zorder=5,
-            ha="left" if method == "gd" else "right", va="center",
-            arrowprops={"arrowstyle": "-", "color": "0.5", "shrinkB": 5},
-        )  # fmt: skip
-    axes.set(xlabel="x", ylabel="height", title=f"The same α = {STEP:g} on both")
+    for method, lam, walk, text in (("cgd", LAM, x_cgd, f"f + {LAM:g}‖∇f‖²"), ("gd", 0.0, x_gd, "f")):
+        colour, high, steps = plot.COLOURS[method], 1 + 4 * lam, walk[:, 0]
+        axes.plot(x, high * x**2, color=colour, lw=2, ls="--" if method == "gd" else "-")
+        label = f"{text}: {len(steps) - 1} steps of {method.upper()}"
+        axes.plot(steps, high * steps**2, "o", color=colour, mec="white", ms=8, zorder=4, label=label)
+    axes.set(xlabel="x", ylabel="height", title=f"{2 * STEPS} gradients on each, α = {STEP:g}")
     axes.title.set_fontsize("medium")
     axes.margins(x=0)
     plot.tidy(axes)

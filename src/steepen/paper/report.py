@@ -40,7 +40,7 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
     Examples
     --------
     >>> text = page(Report(Path("out"), {}), ["table1"], {"steepen": "0.1.0"})
-    >>> "0 of 0 claims agree" in text, "Not run: table1" in text
+    >>> "no claims" in text, "Not run: table1" in text
     (True, True)
     """
     folder, made = report.folder, report.made
@@ -52,7 +52,7 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
         **{name: _prose(WORDS[name]) for name in ("paper", "authors", "lead", "recovered", "settings")},
         opening="".join(_figure(folder, OPENING, picture.caption) for picture in opening),
         explore=_EXPLORE if (folder / EXPLORER).is_file() else "",
-        findings=_findings(made),
+        findings=_findings(made, home),
         tally=tally(report.claims),
         remainder=escape(_remainder(report.claims, missing)),
         seconds=sum(outcome.seconds for outcome in made.values()),
@@ -86,7 +86,7 @@ def _prose(text: str) -> str:
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
-def _findings(made: Mapping[Item, Outcome]) -> str:
+def _findings(made: Mapping[Item, Outcome], home: str | None) -> str:
     found = {item.name: outcome.found[0] for item, outcome in made.items() if outcome.found}
     rows = [
         f"<li><strong>{_prose(short)}</strong> {_prose(found[name])} <a href='#{escape(name)}'>More</a>"
@@ -94,9 +94,12 @@ def _findings(made: Mapping[Item, Outcome]) -> str:
         if name in found
     ]
     training = WORDS["training"]
+    source = training["document"]
+    if home is not None:
+        source = f"<a href='{escape(home.rstrip('/'))}/{Path(source).stem}.html'>{source}</a>"
     rows.append(
         f"<li><strong>{_prose(training['short'])}</strong> {_prose(training['words'])} (From "
-        f"{training['document']}; made by <code>{training['command']}</code>.)"
+        f"{source}; made by <code>{training['command']}</code>.)"
     )
     return "".join(rows)
 

@@ -174,9 +174,10 @@ class GapSAM(AscentOptimizer):
         )
         self._warn(
             "no gap",
-            f"no gap in half of the run, so no ascent step: validation loss {n['validation']:.4g}, training "
-            f"loss {n['training']:.4g}. The network does not overfit, or they differ in kind: both must be "
-            "means over examples (or set reduction='sum'), those of micro-batches divided by their number",
+            f"no gap in half of the run, so no ascent step yet: validation loss {n['validation']:.4g}, "
+            f"training loss {n['training']:.4g}. The network does not overfit, or they differ in kind: both "
+            "must be means over examples (or set reduction='sum'), those of micro-batches divided by their "
+            "number",
             when=half and gap <= 0 and not self.perturbed,
         )
         self._warn(

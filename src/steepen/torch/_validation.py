@@ -18,10 +18,10 @@ _PARTS = 8  # whose spread tells the error, at least
 
 
 def read_loss(
-    model: nn.Module, data: Any, loss_of: Callable[..., Tensor] | None, by_sum: bool
+    model: nn.Module, data: Any, loss_of: Callable[..., Tensor] | None, by_sum: bool, *, dropout: bool = True
 ) -> tuple[Tensor, Tensor, float]:
     """Return the mean loss on validation data, its standard error, and the examples of a loss on average."""
-    with judging(model, dropout=True):
+    with judging(model, dropout=dropout):
         if callable(data):
             losses = losses_of(data())
             return *mean_of(list(losses), [1] * len(losses)), 1.0

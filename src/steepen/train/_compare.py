@@ -18,7 +18,21 @@ from .._tools.fingerprint import fingerprint, mark, said
 from .._tools.version import version
 from ..torch._batch import leaves, mapped
 from .results import Choice, Comparison, Run, best, square
-from .training import BASE, BASES, METHODS, Builder, Data, Method, Task, drawing, fit, judge, steps_of, take
+from .training import (
+    BASE,
+    BASES,
+    CONTROLS,
+    METHODS,
+    Builder,
+    Data,
+    Method,
+    Task,
+    drawing,
+    fit,
+    judge,
+    steps_of,
+    take,
+)
 
 _KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed", "kind")
 _TRIAL = 1000  # the seed of all trials; no run has it
@@ -28,15 +42,16 @@ _STEP = 0.0123, 0.0321  # lr and weight decay of the step that tells tasks apart
 def compare(
     make_model: Callable[[], Any], loss: Callable[..., Any], train: Any, test: Any, *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
-    methods: Sequence[str] | Mapping[str, Method] = ("sam", "sam16-late", "gap"),
+    methods: Sequence[str] | Mapping[str, Method] = ("sam", "sam16-late", "gap"), controls: bool = True,
     budget: float = 10.0, seeds: int = 3, lr: float | Sequence[float] | None = None,
     weight_decay: float | Sequence[float] | None = None, batch: int = 128, validation: float = 0.1,
     augment: Callable[[Any, Any], Any] | None = None, autocast: Any = None,
     device: str | torch.device = "cpu", out: str | os.PathLike[str] | None = None, progress: bool = False,
+    workers: Any = None,
 ) -> Comparison:  # fmt: skip
     """Train a network with several methods, all with the same number of gradients and of trials.
 
-    Print the result for a table and a verdict. Inside `joblib.parallel_config(n_jobs=2)` two run at a time.
+    Print the result for a table and a verdict.
 
     Parameters
     ----------
@@ -51,6 +66,9 @@ def compare(
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str, or dict
         Names from `METHODS`, or your own `Method` by name. The base alone is always the first row.
+    controls : bool
+        Whether to add rows of the base with its own settings: fewer steps, a mean of the weights, and the
+        held-out data returned to training. The verdict compares each method with the best of them.
     budget : float
         The gradients of a run, in epochs; an ascent step counts in proportion to its examples.
     lr, weight_decay : number or k numbers
@@ -65,6 +83,8 @@ def compare(
     out : path, optional
         A file for `steepen.load_results`, from which the same call resumes; an error if it is of another
         network, loss, data, base, augmentation or setting.
+    workers : int, executor or map-like callable, optional
+        Where the runs are made, as in `steepen.sweep`; by default in this process, one after the other.
 
     Examples
     --------
@@ -73,7 +93,8 @@ def compare(
     >>> y = (x[:, 0] > 0).long()
     >>> found = compare(
     ...     lambda: torch.nn.Linear(4, 2), torch.nn.functional.cross_entropy, (x, y), (x, y),
-    ...     methods=["sam"], budget=2, seeds=2, lr=(0.1, 0.3), weight_decay=(1e-4, 1e-3), batch=20,
+    ...     methods=["sam"], controls=False, budget=2, seeds=2, lr=(0.1, 0.3), weight_decay=(1e-4, 1e-3),
+    ...     batch=20,
     ... )
     >>> found.methods, len(found.trials), len(found.runs)
     (['base', 'sam'], 8, 4)
@@ -85,7 +106,7 @@ def compare(
     for name, given in (("loss", loss), ("augment", loss if augment is None else augment)):
         if not callable(given):
             raise TypeError(f"{name}: expected a function, got {given!r}")
-    kinds, build = _kinds(methods), _builder(base)
+    kinds, build = _kinds(methods, controls), _builder(base)
     data = _read_data(train, test, device)
     held = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
     if batch > held.start:
@@ -100,8 +121,8 @@ def compare(
     }  # fmt: skip
     _try(task, other, kinds, squares, grads)
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
-    found = Comparison(settings, list(kinds))
-    runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress)
+    found = Comparison(settings, list(kinds), controls=[name for name in kinds if name in CONTROLS])
+    runs = partial(_runs, kinds=kinds, grads=grads, file=file, progress=progress, workers=workers)
     apart: Any = task.apart()[1]
     tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
     for name, choice, run in runs("trial", replace(task, data=apart), tries):
@@ -111,7 +132,11 @@ def compare(
         index = best([found.trials[name, one] for one in trials]) if len(trials) > 1 else 0
         if index is not None:
             found.choices[name] = trials[index]
-    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
+    if "base" in found.choices:
+        found.choices |= dict.fromkeys(found.controls, found.choices["base"])
+    left = [
+        (name, found.choices[name], seed) for seed in range(seeds) for name in kinds if name in found.choices
+    ]
     found.runs = sorted((run for *_, run in runs("final", task, left)), key=lambda run: run.seed)
     return found
 
@@ -131,16 +156,17 @@ def _runs(
         yield name, Choice(*choice), Run.of(done.value)
 
 
-def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
-    """Return the methods by name, the base first."""
+def _kinds(methods: Sequence[str] | Mapping[str, Method], controls: bool) -> dict[str, Method]:
+    """Return the methods by name, the base first, then its controls."""
     if isinstance(methods, str):
         raise TypeError(f"methods: expected a list of names, got {methods!r}")
     if not isinstance(methods, Mapping):
         methods = {name: METHODS[one_of("methods", name, METHODS)] for name in methods}
     for name, kind in methods.items():
-        if name == "base" or not isinstance(cast(Any, kind), Method):
-            raise TypeError(f"methods: expected a Method by a name other than 'base', got {name!r}: {kind!r}")
-    return {"base": BASE, **methods}
+        if name in ("base", *CONTROLS) or not isinstance(cast(Any, kind), Method):
+            other = "a Method by a name other than 'base' and those of its controls"
+            raise TypeError(f"methods: expected {other}, got {name!r}: {kind!r}")
+    return {"base": BASE, **(CONTROLS if controls else {}), **methods}
 
 
 def _squares(base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any) -> dict[str, list[Choice]]:
@@ -153,7 +179,8 @@ def _squares(base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any) -> dic
     if decay is None:
         decay = 0.0 if own is None else _some(own.decay, k)
     decays = _values("weight_decay", decay, k)
-    tried = {name: _some(kind.ladder, k) if kind.symbol else 0.0 for name, kind in kinds.items()}
+    tuned = {name: kind for name, kind in kinds.items() if name not in CONTROLS}
+    tried = {name: _some(kind.ladder, k) if kind.symbol else 0.0 for name, kind in tuned.items()}
     return {name: square(lrs, decays, _values(f"ladder of {name!r}", one, k)) for name, one in tried.items()}
 
 
@@ -307,6 +334,7 @@ def _try(task: Task, model: Any, kinds: Mapping[str, Method], squares: Any, grad
             raise ValueError(f"expected a finite loss at the initial weights, got {loss}")
         for name, kind in kinds.items():
             where = f"methods: {name!r}"
-            task.optimizer(model, kind, squares[name][0], steps_of(kind, grads, task.batch), None)
+            choice = squares.get(name, squares["base"])[0]
+            task.optimizer(model, kind, choice, steps_of(kind, grads, task.batch), None)
     except Exception as error:
         raise ValueError(f"{where}: {error}") from error

@@ -13,7 +13,7 @@ import numpy as np
 from .._tools.aligned import aligned
 from .._tools.check import one_of
 
-_CURVES = ("at", "accuracies", "losses", "times", "held_out")
+_CURVES = ("at", "accuracies", "losses", "times", "held_out", "held_out_accuracies")
 _HEAD = (
     "method", "lr", "weight decay", "strength", "ascent steps", "accuracy %", "loss",
     "stopped early: accuracy %", "loss", "gradients", "seconds",
@@ -46,7 +46,8 @@ class Run:
     """One method with one seed.
 
     `perturbed` of its `steps` had an ascent step. `at` has the gradients and `times` the seconds up to each
-    evaluation, `accuracies` and `losses` those on the test data, `held_out` the held-out loss, if any.
+    evaluation, `accuracies` and `losses` those on the test data; `held_out` and
+    `held_out_accuracies` those on the held-out data, if any. It may be stopped from the part `since` on.
 
     Examples
     --------
@@ -67,6 +68,8 @@ class Run:
     times: tuple[float, ...] = ()
     perturbed: int = 0
     held_out: tuple[float, ...] = ()
+    held_out_accuracies: tuple[float, ...] = ()
+    since: float = 0.0
 
     @property
     def accuracy(self) -> float:
@@ -86,7 +89,9 @@ class Run:
     @property
     def stop(self) -> int | None:
         """The index of the evaluation with the lowest held-out loss, for early stopping."""
-        return int(np.nanargmin(self.held_out)) if np.isfinite(self.held_out).any() else None
+        first = self.since * self.at[-1]
+        read = [loss if at >= first else math.nan for at, loss in zip(self.at, self.held_out, strict=False)]
+        return int(np.nanargmin(read)) if np.isfinite(read).any() else None
 
     @property
     def stopped_accuracy(self) -> float:
@@ -146,12 +151,26 @@ class Mean(NamedTuple):
         return f"{scale * self.value:{form}}{error}"
 
 
+def _judgement(loss: Mean, accuracy: Mean) -> list[str]:
+    """Return what to say of two differences."""
+    words = dict.fromkeys(_WORDS, "undecided") if math.isnan(loss.error) else _WORDS
+    small = 0 < abs(loss.value) < 0.01  # then two digits of it
+    digits = 1 - math.floor(math.log10(abs(loss.value))) if small else 3
+    parts = [f"{words[-loss.sign]} in loss ({loss.text(f'+.{digits}f')})"]
+    if math.isfinite(accuracy.value):
+        parts.append(f"{words[accuracy.sign]} in accuracy ({accuracy.text('+.2f', 100)} points)")
+        if loss.sign < 0 and accuracy.sign < 0:
+            parts.append("so less confident, but not more often right")
+    return parts
+
+
 @dataclass
 class Comparison:
     """The result of `compare`. Prints as a table and a verdict.
 
     `settings` are common to all `methods`; `trials` has the score of each method and choice on held-out data,
-    NaN if it diverged, and `choices` the best; `runs` are evaluated on the test data.
+    NaN if it diverged, and `choices` the best; `runs` are evaluated on the test data. `controls` are the
+    methods that are the base in another way, such as with fewer steps.
 
     Examples
     --------
@@ -172,6 +191,7 @@ class Comparison:
     trials: dict[tuple[str, Choice], float] = field(default_factory=dict[tuple[str, Choice], float])
     runs: list[Run] = field(default_factory=list[Run])
     choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
+    controls: Sequence[str] = ()
 
     def of(self, method: str) -> list[Run]:
         """Return the runs of a method."""
@@ -182,13 +202,28 @@ class Comparison:
         """Return the mean of a quantity of `Run`, such as "loss", over the runs that did not diverge."""
         return Mean.of([getattr(run, quantity) for run in self.of(method) if not run.diverged])
 
-    def difference(self, method: str, quantity: str) -> Mean:
-        """Return the mean difference to the first method, paired by seed, over runs that did not diverge."""
-        first, own = (
+    def difference(self, method: str, quantity: str, other: str | None = None) -> Mean:
+        """Return the mean difference, paired by seed, to the first method or another; no diverged runs."""
+        to, own = (
             {run.seed: getattr(run, quantity) for run in self.of(name) if not run.diverged}
-            for name in (self.methods[0], method)
+            for name in (self.methods[0] if other is None else other, method)
         )
-        return Mean.of([own[seed] - first[seed] for seed in own if seed in first])
+        return Mean.of([own[seed] - to[seed] for seed in own if seed in to])
+
+    @property
+    def rival(self) -> str | None:
+        """The best of the base and its controls, by their lowest held-out losses; None without these."""
+        lowest = {
+            name: Mean.of([min(run.held_out) for run in self.of(name) if not run.diverged]).value
+            for name in (self.methods[0], *self.controls)
+            if self._stops_early(name)
+        }
+        return min(lowest, key=lambda name: lowest[name]) if lowest else None
+
+    def _stops_early(self, method: str) -> bool:
+        """Whether the held-out loss was read to the end of each run."""
+        runs = [run for run in self.of(method) if not run.diverged]
+        return bool(runs) and all(run.held_out and np.isfinite(run.held_out).all() for run in runs)
 
     def rows(self) -> list[list[str]]:
         """Return the table as text, header first."""
@@ -211,22 +246,19 @@ class Comparison:
         return rows
 
     def verdict(self) -> str:
-        """Return a sentence per method: ahead of the first, by more than two standard errors, or not."""
-        return "\n".join(self._sentence(name) for name in self.methods[1:] if self.of(name))
+        """Return a sentence per method: ahead of the first, by more than two standard errors, or not.
+
+        With held-out data a second one compares it with the best of the base and its controls, both stopped
+        early where the held-out loss was lowest.
+        """
+        names = [name for name in self.methods[1:] if self.of(name)]
+        return "\n".join(self._sentence(name) + self._second_sentence(name) for name in names)
 
     def _sentence(self, name: str) -> str:
         """Return the verdict on one method."""
         if not self.of(self.methods[0]):
             return f"{name}: every trial of {self.methods[0]} diverged, so there is nothing to compare with."
-        loss, accuracy = (self.difference(name, one) for one in ("loss", "accuracy"))
-        words = dict.fromkeys(_WORDS, "undecided") if math.isnan(loss.error) else _WORDS
-        small = 0 < abs(loss.value) < 0.01  # then two digits of it
-        digits = 1 - math.floor(math.log10(abs(loss.value))) if small else 3
-        parts = [f"{words[-loss.sign]} in loss ({loss.text(f'+.{digits}f')})"]
-        if math.isfinite(accuracy.value):
-            parts.append(f"{words[accuracy.sign]} in accuracy ({accuracy.text('+.2f', 100)} points)")
-            if loss.sign < 0 and accuracy.sign < 0:
-                parts.append("so less confident, but not more often right")
+        parts = _judgement(*(self.difference(name, one) for one in ("loss", "accuracy")))
         most, least = (max(run.gradients for run in self.of(one)) for one in (name, self.methods[0]))
         if not any(run.perturbed for run in self.of(name)):
             parts.append("without an ascent step")
@@ -239,6 +271,14 @@ class Comparison:
         if told:
             parts.append(f"but {' and '.join(told)} diverged")
         return f"{name}: {', '.join(parts)}."
+
+    def _second_sentence(self, name: str) -> str:
+        """Return the verdict on one method against the best of the base and its controls."""
+        rival = self.rival
+        if rival is None or name in self.controls or not self._stops_early(name):
+            return ""
+        found = (self.difference(name, f"stopped_{one}", rival) for one in ("loss", "accuracy"))
+        return f" Both stopped early, against {rival}: {', '.join(_judgement(*found))}."
 
     def __str__(self) -> str:
         return "\n\n".join(filter(None, ("\n".join(aligned(self.rows(), 1)), self.verdict())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -12,10 +13,11 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch.optim import swa_utils
 
 from .. import torch as ours
 from .._core import ascent
-from .._tools.check import one_of
+from .._tools.check import number, one_of
 from ..torch._batch import mapped
 from ..torch._tensors import judging
 from .results import Choice, Run
@@ -41,6 +43,11 @@ class Method:
     strength, λ or ρ; `ladder` has the values to choose from, as many as lr has. `when` maps the number of
     steps to those with an ascent step (GapSAM finds its own); `ascent_fraction` is 0 if it needs no pass.
 
+    `length` is the part of the budget that a run uses, and `returned` the part of the run after which the
+    held-out examples are trained on too. With `mean` = β an exponential mean of the weights is evaluated in
+    place of them; its β is the strength if `symbol` is "β". `since` is the part of the run from which on it
+    may be stopped early.
+
     Examples
     --------
     >>> METHODS["sam-late"].when(100)
@@ -49,11 +56,21 @@ class Method:
     """
 
     optimizer: str = ""
-    symbol: Literal["λ", "ρ", ""] = ""
+    symbol: Literal["λ", "ρ", "β", ""] = ""
     ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
     when: Callable[[int], range] = range
     ascent_fraction: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    length: float = 1.0
+    mean: float = 0.0
+    returned: float = 1.0
+    since: float = 0.0
+
+    def __post_init__(self) -> None:
+        number("length", self.length, "a part of the budget, above 0", above=0)
+        number("mean", self.mean, "β, from 0 for no mean to below 1", least=0, below=1)
+        number("returned", self.returned, "a part of the run, 0 or more", least=0)
+        number("since", self.since, "a part of the run, from 0 to 1", least=0, below=1 + 1e-12)
 
     @property
     def by_gap(self) -> bool:
@@ -68,19 +85,30 @@ class Method:
         if self.by_gap and self.when is not range:
             raise ValueError("when: GapSAM finds the steps with an ascent step itself, leave it out")
         given: dict[str, Any] = {"total_steps": steps} if self.by_gap else {"when": self.when(steps)}
-        given |= {_NAMES[self.symbol]: strength} if self.symbol else {}
+        given |= {_NAMES[self.symbol]: strength} if self.symbol in _NAMES else {}
         shares = self.by_gap or 0 < self.ascent_fraction < 1
         given |= {"ascent_fraction": self.ascent_fraction} if shares else {}
         return kind(base, model, **given | dict(self.options) | options)
 
 
 BASE = Method()
+CONTROLS: dict[str, Method] = {
+    **{f"base-{part:g}": Method(length=part) for part in (0.75, 0.5, 0.375, 0.25)},
+    "base-returned": Method(returned=0.75),
+    "ema": Method(mean=0.99),
+}
+"""What to try before an ascent step, with the base's own settings: where a network overfits, fewer steps and
+a mean of the weights are cures too. "base-returned" trains on the held-out examples in the last quarter.
+"""
 METHODS: dict[str, Method] = {
     "sam": Method("SAM", "ρ"),
     "sam-late": Method("SAM", "ρ", when=last(0.25)),
     "sam16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
     "gap": Method("GapSAM", ascent_fraction=1 / 16),
+    "gap-returned": Method("GapSAM", ascent_fraction=1 / 16, returned=0.75),
+    "gap-ema": Method("GapSAM", ascent_fraction=1 / 16, mean=0.99, since=0.5),
     "cgd": Method("CGD", "λ"),
+    "cgd-late": Method("CGD", "λ", when=last(0.25)),
 }
 """The methods by name."""
 
@@ -89,6 +117,8 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
     """Return the largest number of steps within a budget of gradients; for GapSAM, the most it could take."""
     fraction = method.ascent_fraction if method.optimizer else 0
     rows = min(max(2, round(fraction * batch)), batch) if fraction else 0  # of the ascent step's pass
+
+    grads *= method.length
 
     def planned(steps: int) -> int:  # ascent steps; `when` may name steps beyond the run
         return sum(map(method.when(steps).__contains__, range(steps)))
@@ -156,7 +186,6 @@ class Task:
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
     held_out: Any = None  # rows that are not trained on: for early stopping, and for GapSAM
-    given_back: float = 1.0  # the part of a run after which these are trained on too
 
     @property
     def device(self) -> torch.device:
@@ -225,12 +254,24 @@ def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
             yield order[start : start + batch]
 
 
+def _average(model: Any, beta: float) -> Any:
+    """Return an exponential mean of weights and buffers; a plain mean until there are enough steps for β."""
+    taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
+
+    def update(averages: Any, current: Any, _: Any) -> None:
+        taken[averages[0].dtype] += 1
+        n = taken[averages[0].dtype]
+        swa_utils.get_ema_multi_avg_fn(min(beta, n / (n + 1)))(averages, current, n)
+
+    return swa_utils.AveragedModel(model, multi_avg_fn=update, use_buffers=True).eval()
+
+
 class _Curve:
     """The evaluations during a run, and the seconds that it has taken without them."""
 
     def __init__(self, task: Task, model: Any, watched: Data | None, watch: Any) -> None:
         self.task, self.model, self.watched, self.watch = task, model, watched, watch
-        self.points: list[tuple[Any, ...]] = []  # examples, seconds, accuracy, loss, held-out loss
+        self.points: list[tuple[Any, ...]] = []  # examples, seconds, accuracy, loss, those held out
         self.seconds, self.clock = 0.0, time.perf_counter()
 
     def evaluate(self, spent: int, *, watching: bool = True) -> None:
@@ -240,7 +281,7 @@ class _Curve:
         self.seconds += (time.perf_counter() - self.clock) * (spent > 0)
         point = spent, self.seconds, *judge(self.model, self.task.data, self.task)
         if self.watched is not None:
-            point += (judge(self.model, self.watched, self.task)[1] if watching else math.nan,)
+            point += judge(self.model, self.watched, self.task) if watching else (math.nan, math.nan)
         self.points.append(point)
         if self.watch is not None and spent:
             self.watch(self.model)
@@ -258,21 +299,30 @@ def fit(
     """
     data, batch, device = task.data, task.batch, task.device
     rows, watched = task.apart()
-    steps, most = steps_of(method, grads, batch), round(grads * batch)
+    steps, most = steps_of(method, grads, batch), round(method.length * grads * batch)
     model = task.make(seed)
+    beta = choice.strength if method.symbol == "β" else method.mean
+    average = _average(model, beta) if beta else None
     optimizer = task.optimizer(model, method, choice, steps, watched)
     random = torch.Generator(device).manual_seed(seed)
-    taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
-    curve = _Curve(task, model, watched, watch)
+    taken, done, watching = (
+        0,
+        0.0,
+        watched is not None,
+    )  # steps, and how many of those planned: GapSAM's gradients
+    curve = _Curve(task, model if average is None else average.module, watched, watch)
     curve.evaluate(0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(done, steps))
     drawn = batches(rows, batch, seed)
     with drawing(seed, device):  # what dropout draws
         while steps - done >= 1 and math.isfinite(curve.points[-1][3]):
-            if watching and done >= task.given_back * steps:
+            if watching and done >= method.returned * steps:
                 watching, drawn = False, batches(torch.arange(len(data.y), device=device), batch, seed)
-                optimizer.validation = None
+                if method.by_gap:
+                    optimizer.validation = None
             task.step(model, optimizer, *task.minibatch(next(drawn), random))
+            if average is not None:
+                average.update_parameters(model)
             taken += 1
             done = optimizer.gradients if method.by_gap else taken
             schedule.step()
@@ -281,10 +331,12 @@ def fit(
             if spent * evaluations // most > before * evaluations // most or steps - done < 1:
                 curve.evaluate(spent, watching=watching)
     at, times, accuracies, losses, *held_out = zip(*curve.points, strict=True)
+    right, lost = held_out or ((), ())
     at = tuple(n // batch if n % batch == 0 else n / batch for n in at)
     return Run(
         name, seed, taken, at[-1], at, accuracies, losses, strength=choice.strength, seconds=curve.seconds,
-        times=times, perturbed=getattr(optimizer, "perturbed", 0), held_out=held_out[0] if held_out else (),
+        times=times, perturbed=getattr(optimizer, "perturbed", 0), held_out=lost, held_out_accuracies=right,
+        since=method.since,
     )  # fmt: skip
 
 

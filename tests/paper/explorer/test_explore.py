@@ -41,6 +41,7 @@ def never(x):
     ("arguments", "message"),
     [
         ({"fun": "branim"}, "fun: 'branim' is not known; did you mean 'branin'"),
+        ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function('hart"),
         ({"fun": st.functions["sphere"].at(3)}, "fun: expected a function of one or two variables, got"),
         ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
         ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),

@@ -220,6 +220,7 @@ TYPED = {
     "x[0]**2 + 3*x[0]*x[1]**3": lambda x, y: x**2 + 3 * x * y**3,
     "np.exp(-x[1])*math.sin(2 * np.pi * x[0])": lambda x, y: mpmath.exp(-y) * mpmath.sin(2 * mpmath.pi * x),
     "[x + 1]^2 {y - 1} + arctan(y)": lambda x, y: (x + 1) ** 2 * (y - 1) + mpmath.atan(y),
+    "x^2 y + 2 x/3 + y^(2)x": lambda x, y: x**2 * y + 2 * x / 3 + y**2 * x,
     "atan(x y) - log(4 + y)/tan(x)": lambda x, y: mpmath.atan(x * y) - mpmath.log(4 + y) / mpmath.tan(x),
 }
 
@@ -236,7 +237,12 @@ def test_a_typed_function_has_exact_derivatives(page):
 
 
 @pytest.mark.parametrize(
-    "text", ["x3", "x0^2", "x12", "xy", "y2", "x_1", "np.log10(x)", "x[0", "x//2", "x % 2", "log2(x)"]
+    "text",
+    [
+        *("x3", "x0^2", "x12", "xy", "y2", "x_1", "np.log10(x)", "x[0", "x//2", "x % 2", "log2(x)"),
+        *("1/2x", "1/x y", "1/2(x + 1)", "x^2y", "e^2x", "2**3x", "x[2]", "x[i]", "x[0][1]", "x(0)[1]"),
+        *("abs x", "sin x", "f(x) = x", "lambda x: x", "x, y", "|x|", "(x + 1", "x)", "x^^2", "x²"),
+    ],
 )
 def test_what_might_be_another_function_is_refused(page, text):
     """A digit after a name is part of the name: x3 is neither x·3 nor a third variable."""

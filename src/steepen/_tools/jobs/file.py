@@ -1,98 +1,152 @@
-"""The results file of sweeps, studies and benchmarks: a line of JSON per job. Many processes may write it.
+"""The results file of sweeps, studies and benchmarks: an SQLite database with a row per job.
 
-The first line describes the run; every line ends with the CRC-32 of its preceding content. A line is
-written in one call under a lock, removed if the disk is full, skipped if damaged: any process may die.
-A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the process ends.
+Many processes may write it, and any of them may die: a record is one transaction. A process claims a job
+by a row of its own, which it renews. A claim that was not renewed for `LEASE` seconds is free, as is one of
+a process that has ended here. Published rows, which are text (`lines.py`), are read and never written.
 """
 
 from __future__ import annotations
 
 import binascii
-import hashlib
 import json
 import os
-import re
+import secrets
+import socket
+import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-try:
-    import fcntl
-except ImportError:  # Windows: one process writes a file
-    fcntl = None
+from ..database import Unfit, connect, is_database, opened, sealed, transaction
+from .lines import line_head, read_lines
 
-FORMAT = "results 2"  # the name of the format, under "steepen" in the first line
-OLD = "steepen before 0.1.0, as of commit 4732399"  # reads the older formats, which have no checksums
+FORMAT = "results 3"  # the name of the format, under "steepen" in the description
+LEASE = 60.0  # seconds for which a claim holds, if it is not renewed
+RENEWED = 15.0  # seconds between renewals
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS about (text TEXT)",
+    "CREATE TABLE IF NOT EXISTS jobs"
+    " (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE, failed INTEGER, content BLOB)",
+    "CREATE TABLE IF NOT EXISTS claims"
+    " (key TEXT PRIMARY KEY, host TEXT, process INTEGER, owner TEXT, until REAL)",
+)
+ADD = """
+    INSERT OR REPLACE INTO jobs (key, failed, content) SELECT :key, :failed, :content
+    WHERE NOT (:failed AND EXISTS (SELECT 1 FROM jobs WHERE key = :key AND NOT failed))
+"""
 
 Key: TypeAlias = tuple[Hashable, ...]
 Record: TypeAlias = dict[str, Any]
 
 
 class JobFile:
-    """Results by job; `fields` name the parts of a key, and `about` describes the run, in the first line."""
+    """Results by job; `fields` name the parts of a key, and `about` describes the run.
+
+    Of a file that is there already, `about` must be the same, but for what is `chosen`: its choice holds.
+    """
 
     def __init__(
-        self, path: str | os.PathLike[str], fields: Sequence[str], about: Mapping[str, Any] | None = None
+        self,
+        path: str | os.PathLike[str],
+        fields: Sequence[str],
+        about: Mapping[str, Any] | None = None,
+        chosen: Sequence[str] = (),
     ):
         self.path, self._fields = Path(path), tuple(fields)
         self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})}, default=_plain)
+        self._chosen = {*chosen, "steepen"}  # `read_head` has checked the format
         self._found: dict[Key, Record] = {}
-        self._at = self.damaged = 0  # the number of bytes read, and of damaged lines
-        self._reading = threading.Lock()  # joblib fetches jobs in threads of its own
+        self._last = self.damaged = 0  # the number of the last row read, and how many are damaged
+        self._reading = threading.Lock()  # executors may send jobs in threads of their own
         if not self.path.parent.is_dir():
             raise ValueError(f"out: there is no folder {str(self.path.parent)!r}")
-        if about is not None:
-            self._append(b"")
-        if self.path.exists():
-            self._check(json.loads(self._head))
+        if about is not None and not _has_content(self.path):
+            self._create()
+        self.about: Record = (
+            read_head("out", self.path) if _has_content(self.path) else json.loads(self._head)
+        )
+        """The description in the file."""
+        self._check(json.loads(self._head))
+        self._published = _has_content(self.path) and not is_database(self.path)
 
     def read(self) -> dict[Key, Record]:
         """Return the records in the file; one with an "error" only if its job has no other."""
         with self._reading:
-            for line in self._new_lines():
-                self._at += len(line)
-                record = parsed(line)
-                if record is None:
-                    self.damaged += 1
-                elif record.keys() >= set(self._fields):  # the first line has other keys
-                    key = tuple(record[name] for name in self._fields)
-                    if "error" not in record or key not in self._found:
-                        self._found[key] = record
+            if self._published and not self._last:
+                self._last = 1
+                self._keep(*read_lines(self.path))
+            elif _has_content(self.path) and not self._published:
+                self._keep(*self._new_rows())
             return self._found
 
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
-        """Append the record of a job atomically. Numeric arrays are packed: see `unpack`."""
+        """Write the record of a job. Numeric arrays are packed: see `unpack`."""
+        if self._published:
+            raise ValueError(f"out: {str(self.path)!r} has published rows and is not added to")
         record = dict(zip(self._fields, key, strict=True)) | dict(value)
-        self._append(sealed(json.dumps(record, default=_plain)))
+        content = sealed(json.dumps(record, default=_plain).encode())
+        if not _has_content(self.path):
+            self._create()
+        with _database(self.path) as database, transaction(database):
+            failed = "error" in record
+            database.execute(ADD, {"key": json.dumps(key), "failed": failed, "content": content})
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
         """Yield a function that claims a job for this process, up to the end of the block, if it is free."""
-        with self.path.with_name(self.path.name + ".claims").open("a") as file:
+        if self._published:
+            yield lambda key: True
+            return
+        if not _has_content(self.path):
+            self._create()
+        owner, ended = secrets.token_hex(8), threading.Event()
+        renewal = threading.Thread(target=self._renew, args=(owner, ended), daemon=True)
+        renewal.start()
+        try:
+            yield lambda key: self._claim(json.dumps(key), owner)
+        finally:
+            ended.set()
+            renewal.join()
+            with suppress(OSError, ValueError), _database(self.path) as database:
+                database.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
-            def claim(key: Key) -> bool:
-                if fcntl is None:
-                    return True
-                digest = hashlib.sha256(json.dumps(key).encode()).digest()
-                byte = int.from_bytes(digest[:7], "big")  # far beyond the end of the file, which stays empty
-                try:
-                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-                except (BlockingIOError, PermissionError):
-                    return False
-                return True
+    def _claim(self, key: str, owner: str) -> bool:
+        with _database(self.path) as database, transaction(database):
+            query = "SELECT host, process, owner, until FROM claims WHERE key = ?"
+            held = database.execute(query, (key,)).fetchone()
+            if held is not None and held[2] != owner and not _is_free(*held):
+                return False
+            row = key, socket.gethostname(), os.getpid(), owner, time.time() + LEASE
+            database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", row)
+            return True
 
-            yield claim
+    def _renew(self, owner: str, ended: threading.Event) -> None:
+        while not ended.wait(RENEWED):
+            with suppress(OSError, ValueError), _database(self.path) as database:
+                database.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + LEASE, owner))
+
+    def _create(self) -> None:
+        """Make the tables; of several processes, the first one describes the run."""
+        with _database(self.path) as database, transaction(database):
+            for table in TABLES:
+                database.execute(table)
+            if database.execute("SELECT count(*) FROM about").fetchone()[0] == 0:
+                database.execute("INSERT INTO about VALUES (?)", (self._head,))
 
     def _check(self, about: Record) -> None:
         """Raise ValueError if the file belongs to another run."""
-        head = read_head("out", self.path)
-        differing = [name for name, value in about.items() if head.get(name) != value]
+        head = self.about
+        differing = [
+            name for name, value in about.items() if head.get(name) != value and name not in self._chosen
+        ]
         if differing:
             pairs = ((name, *_apart(head.get(name), about[name])) for name in differing)
             said = (f"{name} {_brief(there)}, not {_brief(here)}" for name, there, here in pairs)
@@ -101,31 +155,57 @@ class JobFile:
                 f"{'; '.join(said)}. Choose another file"
             )
 
-    def _new_lines(self) -> Iterator[bytes]:
-        """Yield the complete lines that were not read before."""
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                file.seek(self._at)
-                yield from (line for line in file if line.endswith(b"\n"))  # the last may still be growing
-
-    def _append(self, line: bytes) -> None:
-        """Append a line under a lock, in an empty file after the head."""
-        with self.path.open("ab+", buffering=0) as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1))
-            if not size:
-                line = sealed(self._head) + line
-            elif line and file.read(1) != b"\n":
-                line = b"\n" + line  # what a kill has left of a line ends here
-            rest = memoryview(line)
+    def _new_rows(self) -> tuple[list[Record], int]:
+        """Return the records that were not read before, and how many are damaged."""
+        with _database(self.path) as database:
+            query = "SELECT number, content FROM jobs WHERE number > ? ORDER BY number"
+            rows: list[tuple[int, bytes]] = database.execute(query, (self._last,)).fetchall()
+        records, damaged = list[Record](), 0
+        for number, content in rows:
+            self._last = number
             try:
-                while rest:
-                    rest = rest[file.write(rest) :]
-            except OSError:
-                file.truncate(size)
-                raise
+                records.append(json.loads(opened(content)))
+            except Unfit:
+                damaged += 1
+        return records, damaged
+
+    def _keep(self, records: list[Record], damaged: int) -> None:
+        self.damaged += damaged
+        for record in records:
+            key = tuple(record[name] for name in self._fields)
+            if "error" not in record or key not in self._found:
+                self._found[key] = record
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _is_free(host: str, process: int, _: str, until: float) -> bool:
+    """Return whether a claim has run out, or its process has ended."""
+    if until < time.time():
+        return True
+    if host != socket.gethostname() or os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+@contextmanager
+def _database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file for a moment: no connection is shared by threads or with a forked process."""
+    try:
+        with closing(connect(path)) as database:
+            yield database
+    except sqlite3.OperationalError as error:  # a full disk, no permission, a lock that is held for a minute
+        raise OSError(f"out: {str(path)!r} cannot be written or read: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"out: {str(path)!r} is damaged ({error}). It is left as it is") from error
 
 
 def _plain(value: Any) -> Any:
@@ -150,36 +230,16 @@ def unpack(packed: Any) -> NDArray[Any]:
     return np.frombuffer(zlib.decompress(data) if dtype.kind == "u" else data, dtype)
 
 
-_SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n?$')
-
-
-def sealed(text: str) -> bytes:
-    """Return a JSON object as a line that ends with its checksum."""
-    data = text.encode()
-    return data[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(data)
-
-
-def parsed(line: bytes) -> Record | None:
-    """Return the object that a line holds; None if its checksum is missing or wrong."""
-    seal = _SEAL.search(line)
-    if seal is None:
-        return None
-    data = line[: seal.start()] + b"}"
-    return cast(Record, json.loads(data)) if zlib.crc32(data) == int(seal[1], 16) else None
-
-
 def read_head(argument: str, path: Path) -> Record:
-    """Return the first line of a results file; ValueError if it is not one, or has another format."""
-    with path.open("rb") as file:
-        line = file.readline()
-    head = parsed(line)
-    if head is not None and head.get("steepen") == FORMAT:
-        return head
-    what = "is not a results file"
-    if head is not None and "steepen" in head:
-        what = f"has the format {head['steepen']!r} of a later steepen; this one reads {FORMAT!r}"
-    elif line.startswith(b"{") and line.endswith(b"}\n"):
-        what = f"has the old format, without checksums; {OLD}, reads it"
+    """Return the description in a results file; ValueError if it is not one, or has another format."""
+    if not is_database(path):
+        return line_head(argument, path)
+    what = "is an SQLite database of something else"
+    with suppress(sqlite3.DatabaseError, TypeError, ValueError), closing(connect(path)) as database:
+        head = json.loads(database.execute("SELECT text FROM about").fetchone()[0])
+        if head["steepen"] == FORMAT:
+            return head
+        what = f"has the format {head['steepen']!r} of another steepen; this one reads {FORMAT!r}"
     raise ValueError(f"{argument}: {str(path)!r} {what}. It is left as it is")
 
 

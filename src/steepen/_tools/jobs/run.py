@@ -1,20 +1,22 @@
-"""Run jobs by joblib (one process, all cores, Dask, Ray), for sweeps, `train`, benchmarks; writes a file."""
+"""Run jobs here, in processes or on any executor, for sweeps, `train`, benchmarks; writes a file."""
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..bar import item_bar
 from ..optional import load
+from ..workers import check_workers, is_executor, is_own
 from .file import JobFile, Key, Record
 
 RETRIES = 2  # how often a job whose worker died is tried again
 POLL = 0.2  # seconds between reads of what other processes have done
-_DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedError"}  # by name: Dask's, Ray's
+SENT = 64  # jobs that are sent to an executor of unknown size at a time; else two for each worker
 
 
 class Done(NamedTuple):
@@ -25,26 +27,33 @@ class Done(NamedTuple):
     error: str | None = None
 
 
+class Died(Exception):
+    """A worker died with these jobs, or with one that ran beside them."""
+
+    def __init__(self, keys: list[Key], error: BaseException, lost: bool = False):
+        super().__init__(f"{type(error).__name__}: {error}"[:500])
+        self.keys, self.lost = keys, lost
+        """`lost`: nothing can be sent any more."""
+
+
 def run(
     work: Callable[..., Any], keys: Iterable[Key], *, send: Callable[[Key], tuple[Any, ...]] = tuple,
-    file: JobFile | None = None, jobs: int | None = None, wait: bool = True, strict: bool = False,
+    file: JobFile | None = None, workers: Any = None, wait: bool = True, strict: bool = False,
     progress: bool = False, title: Callable[[Key], str] = lambda key: str(key[0]),
 ) -> Iterator[Done]:  # fmt: skip
     """Run `work(*send(key))` for every key, and yield the results as they complete.
 
-    A job that raises is done, with an error, unless `strict` is set: then the run ends with its exception.
-    Jobs in progress when a worker dies are run again after all others, one by one, so that a job that kills
-    its worker does not fail others.
+    `workers` is what it is in `minimize`; by default jobs run in this process. A job that raises is done,
+    with an error, unless `strict` is set: then the run ends with its exception. Jobs in progress when a
+    worker dies are run again after all others, one by one, so that a job that kills its worker does not fail
+    others.
 
     With a file, `work` returns a dict of JSON values and arrays, and results are appended before they are
     yielded. Jobs in the file are not run again, except failed ones; jobs claimed by another process are
     waited for (unless `wait` is False), and taken over if that process dies.
     """
-    joblib = load("joblib", "running many jobs", extra="sweep")
-    options = _where(joblib, jobs)
+    check_workers(workers)
     deaths = dict.fromkeys(keys, 0)  # of workers, for each job that is not done
-    if deaths and _elsewhere(options):
-        _check_sendable((work, send(next(iter(deaths)))))
     free: Callable[[Key], bool] = lambda key: True  # noqa: E731
     claiming = nullcontext(free) if file is None else file.claims()
     with item_bar(progress, len(deaths)) as show, claiming as claim:
@@ -56,28 +65,27 @@ def run(
             show(title(key))
             return Done(key, value, error)
 
+        def claimed(turn: list[Key], sent: set[Key]) -> Iterator[Task]:
+            for key in turn:
+                # another process may hold the claim, or have released it since with the job done
+                if claim(key) and not (file and _succeeded(file.read().get(key))):
+                    sent.add(key)
+                    yield Task(work, key, send(key), strict)
+
         while deaths:
             have = {} if file is None else file.read()
             for key in [key for key in deaths if _succeeded(have.get(key))]:
                 yield end(key, have[key], new=False)
             turn = [key for key, count in deaths.items() if not count] or list(deaths)[:1]
-            sent: dict[Key, bool] = {}  # and whether it came back
-
-            def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
-                for key in turn:
-                    # another process may hold the claim, or have released it since with the job done
-                    if claim(key) and not (file and _succeeded(file.read().get(key))):
-                        sent[key] = False
-                        yield joblib.delayed(_attempt)(work, key, send(key), strict)
-
+            sent = set[Key]()
             try:
-                for key, value, error in joblib.Parallel(**options)(tasks()):
-                    sent[key] = True
+                for key, value, error in _spread(claimed(turn, sent), workers, len(turn)):
                     yield end(key, value, error)
-            except Exception as death:
-                if not (isinstance(death, BrokenExecutor) or type(death).__name__ in _DEATHS):
-                    raise
-                for key in [key for key, came in sent.items() if not came]:
+            except Died as death:
+                if death.lost:
+                    for key in list(deaths):
+                        yield end(key, {}, f"the executor runs nothing any more: {death}", new=False)
+                for key in [key for key in death.keys if key in deaths]:
                     deaths[key] += 1
                     if deaths[key] > RETRIES:
                         yield end(key, {}, f"the worker died, {deaths[key]} times")
@@ -103,28 +111,102 @@ def _attempt(
         return key, {}, f"{type(error).__name__}: {error}"[:500]
 
 
-def _where(joblib: Any, jobs: int | None) -> dict[str, Any]:
-    """Return the arguments of Parallel."""
-    backend, said = joblib.parallel.get_active_backend()
-    if type(backend).__name__ == "LokyBackend":  # our own processes: one per core, each with one thread
-        backend = type(backend)(inner_max_num_threads=1)
-    way = "generator_unordered" if backend.supports_return_generator else "list"  # Ray's does not
-    return {"n_jobs": said if jobs is None else jobs, "backend": backend, "return_as": way}
+# --- spreading -----------------------------------------------------------------------------------------
 
 
-def _elsewhere(options: dict[str, Any]) -> bool:
-    """Return whether jobs would run in other processes."""
-    backend = options["backend"]
-    shared = getattr(backend, "supports_sharedmem", False)  # in threads, or in this process
-    return not shared and backend.effective_n_jobs(options["n_jobs"] or 1) > 1
+class Task:
+    """A job as it is sent."""
+
+    def __init__(self, *task: Any):
+        self.key: Key = task[1]
+        self._task = task
+
+    def __call__(self) -> tuple[Key, Any, str | None]:
+        """Run it."""
+        return _attempt(*self._task)
+
+    def packed(self) -> bytes:
+        """Return it as bytes, by cloudpickle, which takes any function."""
+        try:
+            return load("cloudpickle", "running many jobs", extra="sweep").dumps(self._task)
+        except Exception as error:  # each object decides how it fails
+            raise ValueError(
+                f"workers: a job cannot be sent to another process ({type(error).__name__}: {error}); define "
+                "functions at the top level of a module, open files and locks inside the call, or use threads"
+            ) from error
 
 
-def _check_sendable(job: Any) -> None:
-    """Raise if a job cannot be sent to another process; on Dask, joblib would wait for ever."""
+def _called(task: Task) -> tuple[Key, Any, str | None]:
+    return task()
+
+
+def _called_packed(content: bytes) -> tuple[Key, Any, str | None]:
+    return _attempt(*pickle.loads(content))
+
+
+def _spread(tasks: Iterator[Task], workers: Any, count: int) -> Iterator[tuple[Key, Any, str | None]]:
+    """Run tasks, and yield what they return as it comes."""
+    if is_executor(workers):
+        yield from _on(workers, tasks)
+    elif workers is None or callable(workers):
+        mapped: Any = map if workers is None else workers
+        yield from mapped(_called, tasks)
+    elif workers == 1:
+        yield from map(_called, tasks)
+    else:
+        loky = load("loky", "running jobs in processes", extra="sweep")
+        most = loky.cpu_count() if workers == -1 else int(workers)
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        pool = loky.get_reusable_executor(max(1, min(most, count)), env=threads)
+        try:
+            yield from _on(pool, tasks)
+        except BaseException:  # nobody waits for what they are at
+            pool.shutdown(kill_workers=True)
+            raise
+
+
+def _on(executor: Any, tasks: Iterator[Task]) -> Iterator[tuple[Key, Any, str | None]]:
+    """Run tasks on an executor, a few more at a time than it has workers."""
+    from concurrent.futures import FIRST_COMPLETED, BrokenExecutor
+    from concurrent.futures import wait as waited
+
+    most = 2 * (getattr(executor, "_max_workers", None) or SENT // 2)
+    out: dict[Any, Key] = {}
+    refused: Died | None = None
     try:
-        load("cloudpickle", "running many jobs", extra="sweep").dumps(job)
-    except Exception as error:  # each object decides how it fails
-        raise ValueError(
-            f"jobs: a job cannot be sent to another process ({type(error).__name__}: {error}); define "
-            "functions at the top level of a module, open files and locks inside the call, or set jobs=1"
-        ) from error
+        while True:
+            for task in islice(tasks, 0 if refused else most - len(out)):
+                try:
+                    out[_submitted(executor, task)] = task.key
+                except RuntimeError as error:  # since a worker died, or for good
+                    refused = Died([task.key], error, lost=True)
+                    break
+            if not out and refused:
+                raise refused
+            if not out:
+                return
+            dead, why = list[Key](), None
+            for future in waited(out, return_when=FIRST_COMPLETED).done:
+                key = out.pop(future)
+                try:
+                    found = future.result()
+                except Exception as error:
+                    if not is_own(error, executor):
+                        raise
+                    dead, why = [*dead, key], error
+                    continue
+                yield found
+            if why is not None:
+                raise Died([*dead, *(out.values() if isinstance(why, BrokenExecutor) else ())], why)
+    finally:
+        for future in out:
+            future.cancel()
+
+
+def _submitted(executor: Any, task: Task) -> Any:
+    """Return the future of a task."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    if isinstance(executor, ThreadPoolExecutor):
+        return executor.submit(_called, task)
+    return executor.submit(_called_packed, task.packed())

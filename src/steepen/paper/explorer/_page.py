@@ -72,6 +72,8 @@ def explore(
         raise ValueError(f"out: expected a file in an existing folder, got {str(path)!r}")
     entries = dict(_catalogue())
     if isinstance(fun, str):
+        if fun in functions and fun not in entries:
+            raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
     else:
         first = YOURS

@@ -38,11 +38,17 @@ class Parser {
     return left;
   }
 
+  // 1/2x may mean x/2 or 1/(2x), and x^2y may mean x^(2y): both are refused
   product() {
-    let left = this.signed();
+    let left = this.signed(), divided = false;
     for (;;) {
-      const mark = this.takes("*", "/") ?? (["name", "(", "{"].includes(this.next.mark) ? "*" : null);
+      const { mark: next, word, place, spaced } = this.next, written = this.takes("*", "/");
+      const mark = written ?? (["name", "(", "{"].includes(next) ? "*" : null);
       if (!mark) return left;
+      if (!written && (divided || (this.raised && !spaced))) {
+        throw new Wrong(`“${word}” at ${place + 1}: write * before it, or brackets around what is meant`);
+      }
+      divided = mark === "/";
       const right = this.signed(), inverse = () => this.tape.power(right, this.tape.number(-1));
       left = this.tape.multiply(left, mark === "*" ? right : inverse());
     }
@@ -55,7 +61,11 @@ class Parser {
 
   power() {
     const base = this.atom();
-    return this.takes("^") ? this.tape.power(base, this.signed()) : base;
+    this.raised = false;
+    if (!this.takes("^")) return base;
+    const exponent = this.signed();
+    this.raised = this.tokens[this.at - 1].mark !== ")";
+    return this.tape.power(base, exponent);
   }
 
   atom() {
@@ -125,7 +135,8 @@ function tokens(text) {
       throw new Wrong(`“${plain[at]}” at ${at + 1} is not understood`);
     }
     const [all, number, name, mark] = match, word = number ?? name ?? mark;
-    found.push({ mark: number ? "number" : name ? "name" : mark, word, place: place + all.length - word.length });
+    const kind = number ? "number" : name ? "name" : mark, start = place + all.length - word.length;
+    found.push({ mark: kind, word, place: start, spaced: start > place });
     place = TOKEN.lastIndex;
   }
   return [...found, { mark: "end", word: "", place }];

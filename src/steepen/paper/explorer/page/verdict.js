@@ -78,7 +78,7 @@ function compared(plain, other, scene) {
   const [a, b] = rows.map((all) => all.at(-1)), from = rows[0][0].f;
   const least = 0.01 * (scene.known ? scene.gap(Math.max(a.f, b.f)) : Math.abs(from - Math.min(a.f, b.f)));
   const lower = a.f - b.f > least, higher = b.f - a.f > least;
-  const who = lower ? `${name} is lower than GD` : higher ? `GD is lower than ${name}` : `GD and ${name} are level`;
+  const who = lower ? `${name} is lower than GD` : higher ? `GD is lower than ${name}` : `GD and ${name} are tied`;
   const [here, there] = settings.at === settings.grads ? [a, b].map(({ x }) => basin(fun, x)) : [null, null];
   const apart = here && there && fun.bounds.some(([low, high], i) => Math.abs(here[i] - there[i]) > APART * (high - low));
   if (apart) return `${who}; they are in different basins.`;

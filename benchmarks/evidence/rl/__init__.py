@@ -1,0 +1,1 @@
+"""Reinforcement learning: PPO under changed dynamics, and GRPO on a reward that can be hacked."""

@@ -1,1 +1,0 @@
-"""What studies of training share: data, networks, more methods, robustness; and a study of small networks."""
