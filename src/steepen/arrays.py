@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -43,6 +44,17 @@ def namespace(a: Any) -> Any:
 def device(a: Any) -> Any:
     """Return the device of an array; None for a traced one."""
     return getattr(a, "device", None)
+
+
+@cache
+def dtype_name(dtype: Any) -> str:
+    """Return the name of a dtype, NumPy's or torch's."""
+    return str(dtype).removeprefix("torch.")
+
+
+def precision(dtype: Any) -> Any:
+    """Return what NumPy knows of a dtype of floats, NumPy's or torch's: `eps`, `max`, ..."""
+    return np.finfo(dtype_name(dtype))
 
 
 def identity(x: Array) -> Array:

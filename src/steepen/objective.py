@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._tools.workers import Map
-from .arrays import Array, to_numpy
+from .arrays import Array, precision, to_numpy
 from .autodiff import AUTODIFF, differentiate
 from .budget import Budget
 from .callables import Functions, bound
@@ -114,7 +114,7 @@ class Objective:
     def problem(self, settings: Settings) -> Problem:
         """Return what one run sees of it."""
         x = self.x if self.x.ndim == 1 else self.x[0]
-        eps = float(np.finfo(to_numpy(x[:1]).dtype).eps)
+        eps = float(precision(x.dtype).eps)
         made = self.library or "difference"
         products = "hvp" if self.hvp is not None else "hess" if self.hess is not None else made
         matrices = "hess" if self.hess is not None or (self.hvp is not None and self.library) else products

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .arrays import namespace
+from .arrays import dtype_name, namespace
 from .drivers.caller import Meter
 from .questions import Vector
 from .result import Best, Result
@@ -104,7 +104,7 @@ def joined(results: Sequence[Result], seconds: float) -> Result:
     """Return the result of a batch, one entry a row."""
     rows = list(results)
     nowhere = rows[0].x * math.nan
-    dtype = np.dtype(str(rows[0].x.dtype).removeprefix("torch."))
+    dtype = np.dtype(dtype_name(rows[0].x.dtype))
     best_x = _stacked([nowhere if row.best.x is None else row.best.x for row in rows])
     best = Best(
         best_x,

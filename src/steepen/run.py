@@ -17,9 +17,9 @@ iteration, and is never saved.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from inspect import isgenerator, isgeneratorfunction
+from math import inf, nan
 from typing import Any, cast
 
 from . import endings
@@ -66,22 +66,22 @@ class Run:
     """The iterate before it."""
     best: Point | None = None
     """The lowest finite iterate."""
-    f_start: float = math.nan
+    f_start: float = nan
     """f at the start."""
-    gradient_norm: float = math.nan
+    gradient_norm: float = nan
     """‖∇f‖."""
-    gnorm: float = math.nan
+    gnorm: float = nan
     """The optimality measure: ‖∇f‖, or with bounds the norm of the projected gradient."""
     largest_gnorm: float = 0.0
     """The largest of these so far."""
     status: Status | None = None
-    error: float = math.nan
+    error: float = nan
     """The error of the last gradient, where the end had to be confirmed by it."""
 
     # --- the step that led here, or that is about to be taken
-    alpha: float = math.nan
-    lam: float = math.nan
-    slope: float = math.nan
+    alpha: float = nan
+    lam: float = nan
+    slope: float = nan
     """∇fᵀp."""
     p: Vector = None
     """The direction."""
@@ -103,7 +103,7 @@ class Run:
     """Whether these are too many."""
     times_doubted: int = 0
     """How often a gradient within gtol was distrusted, and a step in the metric of x was tried instead."""
-    f_failed: float = math.nan
+    f_failed: float = nan
     """f where a line search last failed; only with differences."""
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class Run:
     @property
     def f_before(self) -> float:
         """F at the iterate before this one."""
-        return math.nan if self.before is None else self.before.f
+        return nan if self.before is None else self.before.f
 
     @property
     def amounts(self) -> tuple[float, float]:
@@ -166,18 +166,18 @@ class Run:
         if found is None or found.alpha == 0.0:
             self.alpha = 0.0
             return (yield from self._recover(here))
-        self.alpha = found.alpha
-        if not finite(found.x):
+        self.alpha, x, f, g = found
+        if not finite(x):
             return self._end(Status.DIVERGED)
         if not self._given and self.stalls == 0:
             gradients.relax(self)
         if self.watched:
             yield Moved(self)
-        f = found.f
-        if f is None:
-            f = yield Value(found.x)
+        searched = f is not None
+        if not searched:
+            f = yield Value(x)
         self.before, self.moved = here, True
-        yield from self._arrive(Point(found.x, f, found.g, here.k + 1), found)
+        yield from self._arrive(Point(x, f, g, here.k + 1), searched)
 
     def _direction(self, here: Point) -> Asking[Vector]:
         """Return the direction: the method's where it descends f, else −∇f."""
@@ -201,7 +201,7 @@ class Run:
         p = space.inward(here.x, g, p)
         slope = float(free.dot(p))
         # a short direction has a small slope: where none is, p needs no closer look
-        if -math.inf < slope < -VANISHED * size * size:
+        if -inf < slope < -VANISHED * size * size:
             self.slope, self.lam, self.penalised = slope, lam, self.method.penalised
             return p
         return self._guard(free, size, p, slope, lam, trusted)
@@ -210,23 +210,23 @@ class Run:
         """Return p where ∇fᵀp < 0, else −∇f; a trusted p is one where ∇f vanishes, and any slope will do."""
         if trusted:
             slope = min(slope, -SMALLEST)
-        if not (-math.inf < slope < 0 or trusted or not self.method.guard):
+        if not (-inf < slope < 0 or trusted or not self.method.guard):
             self.guarded, self.slope = True, -size * size
             return -free
         self.slope, self.lam, self.penalised = slope, lam, self.method.penalised
         self.vanished = self.penalised and norm(p) <= VANISHED * size
         return p
 
-    def _arrive(self, here: Point, found: Found | None = None) -> Asking[None]:
+    def _arrive(self, here: Point, searched: bool = False) -> Asking[None]:
         """Move to a point where f is known; see whether it is an end, and evaluate ∇f there if it is not."""
         self.here, f = here, here.f
-        if -math.inf < f < (math.inf if self.best is None else self.best.f):
+        if -inf < f < (inf if self.best is None else self.best.f):
             self.best = here
         status = endings.by_value(self)
         if here.k and self.method.penalised and self.follows:
             off = self.switch.off(here.k - 1, self.guarded, self.f_before, f, self.f_start)
             self.follows = not off
-        if found is not None and found.f is not None:
+        if searched:
             self._count_stalls(f)
         if status is not None:
             return self._end(status)
@@ -234,9 +234,7 @@ class Run:
 
     def _count_stalls(self, f: float) -> None:
         """Count the searches since one has lowered f visibly."""
-        least = SHOWS * self.problem.eps * abs(f)
-        if self.step.noise > least:
-            least = self.step.noise
+        least = max(SHOWS * self.problem.eps * abs(f), self.step.noise)
         if not self._given:
             least = max(least, self.problem.gradients.eps_f(f))
         self.stalls = 0 if self.f_before - f > least else self.stalls + 1
@@ -255,7 +253,7 @@ class Run:
                 self.best = here
         self._measure()
         tolerances = self.tolerances
-        if not self.gradient_norm < math.inf or self.gnorm <= max(
+        if not self.gradient_norm < inf or self.gnorm <= max(
             tolerances.g, tolerances.rel * self.largest_gnorm
         ):
             yield from self._judge_small()
@@ -343,7 +341,7 @@ class Run:
         if self.watched:
             yield Moved(self)
         self.before, self.moved = here, True
-        yield from self._arrive(end._replace(k=here.k + 1), Found(1.0, end.x, end.f))
+        yield from self._arrive(end._replace(k=here.k + 1), searched=True)
 
     def _look_closer(self, stalled: bool) -> Asking[tuple[bool, Status | Point | None]]:
         """Return whether a more accurate gradient can be had, and the status where f cannot be lowered."""

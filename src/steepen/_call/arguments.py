@@ -11,7 +11,7 @@ import numpy as np
 
 from .._tools.check import number, one_of, whole
 from .._tools.workers import Map
-from ..arrays import Array, is_numpy, namespace
+from ..arrays import Array, dtype_name, is_numpy, namespace, precision
 from ..autodiff import AUTODIFF
 from ..budget import Budget
 from ..differences.finite_differences import DifferenceOptions
@@ -149,13 +149,13 @@ def start_point(x0: Any) -> Array:
             raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
     if is_numpy(x0):
         x0 = np.atleast_1d(x0.astype(x0.dtype.newbyteorder("="), copy=False))
-    if "int" in str(x0.dtype):
+    if "int" in dtype_name(x0.dtype):
         x0 = x0 / 1
-    if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
+    if dtype_name(x0.dtype) not in ("float32", "float64"):
         raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
     if x0.ndim not in (1, 2) or 0 in x0.shape:
         raise ValueError(f"x0: expected shape (n,) or (B, n), neither empty; got {tuple(x0.shape)}")
-    if not bool(namespace(x0).all(namespace(x0).isfinite(x0))):
+    if not bool(namespace(x0).isfinite(x0).all()):
         raise ValueError(f"x0: expected finite numbers, got {x0!r}")
     return x0
 
@@ -237,8 +237,8 @@ def parameters_of(method: Method) -> set[str]:
 def step_of(step: ScheduleLike | Step | None, method: Method) -> Step:
     """Return the step: the given one, or the method's default, since methods know nothing of steps."""
     if step is None:
-        usual = Armijo(grow=math.inf, longest=1.0) if method.unit else Armijo()
-        return replace(usual, probe=method.probes, noise_tolerant=method.probes)
+        grow, longest = (math.inf, 1.0) if method.unit else (2.0, math.inf)
+        return Armijo(grow=grow, longest=longest, probe=method.probes, noise_tolerant=method.probes)
     return step if isinstance(step, Step) else Fixed(step)
 
 
@@ -265,11 +265,11 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
         raise ValueError("tol: give either tol or gtol, not both")
     assumed, gtol = tol is None and gtol is None, tol if gtol is None else gtol
     if gtol is None:
-        gtol = 1e-5 if "64" in str(dtype) else 1e-3
+        gtol = 1e-5 if dtype_name(dtype) == "float64" else 1e-3
     ftol, xtol, gtol_rel = (given.get(name, 0.0) for name in ("ftol", "xtol", "gtol_rel"))
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
         number(name, value, "a number, 0 or more", least=0)
-    bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
+    bottom = BOTTOM * float(precision(dtype).max)
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
 
 

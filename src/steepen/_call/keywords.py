@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, SupportsFloat, TypedDict, TypeVar, cast
 
 from numpy.typing import ArrayLike
@@ -134,7 +135,13 @@ def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "m
         if name not in known:
             unknown = f"not an argument of {call}; {meant(name, ['method', *known])}"
             raise TypeError(f"{name}: {INSTEAD.get(name, unknown)}")
-    return {name: DEFAULTS.get(name) for name in known} | dict(given)
+    return _defaults(keywords) | dict(given)
+
+
+@cache
+def _defaults(keywords: type) -> dict[str, Any]:
+    """Return the defaults of these keywords; None where there is none."""
+    return {name: DEFAULTS.get(name) for name in keywords.__annotations__}
 
 
 def run_settings(given: Mapping[str, Any]) -> RunSettings:

@@ -11,6 +11,7 @@ from the curvature just seen. The probe was a step too: an iteration costs one g
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class CGDAuto(Method):
             whole("memory", self.memory, 1)
 
     def prepare(self, total: int | None = None, row: int | None = None, rows: int | None = None) -> Self:
-        method = super().prepare(total, row, rows)
+        method = copy.copy(self)  # nothing is in its memory before `begin`
         method.rows = rows or 1
         return method
 
@@ -185,11 +186,14 @@ class CGDAuto(Method):
         pairs, scale = self.pairs, self.scale
         g, f = scale * here.g, scale * here.f
         s, y = here.x - self.x, g - self.g
-        square, sy, ahead = float(s.dot(s)), float(s.dot(y)), float(g.dot(s))
-        length = root(square, s)
+        length, sy, ahead = norm(s), float(s.dot(y)), float(g.dot(s))
         useful = False
         if length > 0:
-            y, sy = self._third_order(problem, s, y, length, sy, 6 * (self.f - f + ahead) - 3 * sy, f)
+            third = 6 * (self.f - f + ahead) - 3 * sy
+            if sy > NOISE * problem.eps * abs(f) and abs(third) < sy:
+                # y and sᵀy with the curvature at the new point, by the cubic through both values and slopes;
+                # else it is the mean over the step (Zhang, Deng and Chen, 1999)
+                y, sy = y + third / length / length * s, sy + third
             faint = self.paired == 0 and 0 < sy < -FAINT * dot(self.g, s)
             # what may be the error of two gradients is no curvature (Shi, Xie, Byrd and Nocedal 2022)
             clear = here.error is None or abs(sy) > scale * norm(s * here.error)
@@ -214,18 +218,6 @@ class CGDAuto(Method):
         self._move_to(here)
         self.taken = 0.0
 
-    @staticmethod
-    def _third_order(
-        problem: Problem, s: Vector, y: Vector, length: float, sy: float, third: float, f: float
-    ) -> tuple[Vector, float]:
-        """Return y and sᵀy with the curvature at the new point, by the cubic through both values and slopes.
-
-        Else it is the mean over the step (Zhang, Deng and Chen, 1999).
-        """
-        if sy > NOISE * problem.eps * abs(f) and abs(third) < sy:
-            return y + third / length / length * s, sy + third
-        return y, sy
-
     # --- the next step ---------------------------------------------------------------------------------
 
     def direction(self, problem: Problem, here: Point) -> Proposal | Vector:
@@ -235,8 +227,8 @@ class CGDAuto(Method):
             return Proposal(p, trusted=True)
         pairs, g = self.pairs, self.g
         p = problem.space.downhill(pairs.product, pairs.diagonal, self.x, g)
-        self.slope, self.past, square = float(g.dot(p)), float(self.g_before.dot(p)), float(p.dot(p))
-        self.length = length = root(square, p)
+        self.slope, self.past = float(g.dot(p)), float(self.g_before.dot(p))
+        self.length = length = norm(p)
         factor = self.boost
         if self.longest > 0 and factor * length > GROWTH * self.longest:
             factor = GROWTH * self.longest / length

@@ -12,6 +12,7 @@ inverse form of the other with s and y exchanged. With ρ = aᵀb and w = M·b:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,15 +62,25 @@ def _updated_in_place(
     return matrix
 
 
-def add_outer(matrix: Vector, number: float, left: Vector, right: Vector) -> None:
-    """Add number·left·rightᵀ to a matrix where it is; by BLAS if it is large."""
-    if not (is_numpy(matrix) and matrix.size >= LARGE * LARGE):
-        matrix += number * left[:, None] * right
-        return
+def subtract_outer(matrix: Vector, left: Vector, right: Vector) -> None:
+    """Subtract left·rightᵀ from a matrix where it is; by BLAS if it is large."""
+    if is_numpy(matrix) and matrix.size >= LARGE * LARGE:
+        add_outer(matrix, -1.0, left, right)
+    else:
+        matrix -= left[:, None] * right
+
+
+def add_outer(matrix: NDArray[Any], number: float, left: NDArray[Any], right: NDArray[Any]) -> None:
+    """Add number·left·rightᵀ to a matrix where it is, by BLAS."""
+    _ger(matrix.dtype)(number, right, left, a=matrix.T, overwrite_a=1)  # BLAS reads rows as columns
+
+
+@cache
+def _ger(dtype: Any) -> Any:
+    """Return BLAS's rank-one update for a dtype."""
     import scipy.linalg.blas as blas  # here, so that `import steepen` stays light
 
-    ger: Any = blas.sger if matrix.dtype == np.float32 else blas.dger  # pyright: ignore
-    ger(number, right, left, a=matrix.T, overwrite_a=1)  # BLAS reads rows as columns
+    return blas.sger if dtype == np.float32 else blas.dger  # pyright: ignore
 
 
 def updated_rows(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import operator
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from ..arrays import device, is_numpy, namespace
 from ..questions import Vector
 from ..vectors import norm, ratio
-from .matrix import CURVATURE, add_outer
+from .matrix import CURVATURE, subtract_outer
 
 ASYMMETRY = 0.03  # sᵢᵀy and yᵢᵀs of one quadratic differ by no more than this, in the scale of both pairs
 INDEPENDENT = 1e-4  # if less of sᵀy is left in the pair made conjugate to the others, these are dropped
@@ -51,6 +52,7 @@ class Pairs:
         """D, and 1/D: |f″| along each variable, in the scale of γ."""
         self.curvature: Vector = self.metric
         self.gamma = 1.0
+        self._of_long = LONG / (LONG + self.n)
         self._times: Any = np.ndarray.dot if is_numpy(x) else cast("Any", operator).matmul
 
     def clear(self, metric: Vector = None) -> None:
@@ -87,10 +89,10 @@ class Pairs:
             return False
         if self.used == self.capacity < self.most:
             self._grow()
-        k, capacity = self.used, self.capacity
-        place = self.count % capacity
         self._learn_metric(s, y, sy)
-        if self.count >= capacity:  # the oldest pair goes
+        k = place = self.used
+        if k == self.capacity:  # the oldest pair goes
+            place = self.count % k
             self.U[place] = 0.0
             self.conjugate[place] = 0.0
         if k:
@@ -99,11 +101,12 @@ class Pairs:
         s, y = unit * s, unit * y
         if k:
             older = self.U[:k]
-            add_outer(older, -1.0, self._times(older, y), s)
+            subtract_outer(older, self._times(older, y), s)
         self.S[place], self.Y[place], self.U[place] = s, y, s
         self.conjugate[place] = 1.0
         self.count += 1
-        self.used = min(self.count, capacity)
+        if k < self.capacity:
+            self.used = k + 1
         return True
 
     def _grow(self) -> None:
@@ -133,19 +136,19 @@ class Pairs:
         stretch = float(square.dot(self.metric)) / sy
         long = float(s.dot(moved))
         moved *= moved
-        moved *= stretch / long if long else math.inf
+        moved *= stretch / long if long else inf
         new = stretch * self.curvature
         new -= moved
         new = abs(new)  # it is negative by rounding alone
         new += (1 / sy) * square
         inverse = 1 / new
         short, long = float(square.dot(inverse)), float(s.dot(new * s))
-        if not (0 < short < math.inf and 0 < long < math.inf):  # as where 1/D overflows
+        if not (0 < short < inf and 0 < long < inf):  # as where 1/D overflows
             return
         self.metric, self.curvature = inverse, new
         short_ratio, long_ratio = sy / short, long / sy
-        gamma = short_ratio * ratio(long_ratio, short_ratio) ** (LONG / (LONG + self.n))
-        if 0 < gamma < math.inf:
+        gamma = short_ratio * ratio(long_ratio, short_ratio) ** self._of_long
+        if 0 < gamma < inf:
             self.gamma = gamma
 
     def _made_conjugate(self, k: int, s: Vector, y: Vector, sy: float) -> tuple[Vector, Vector, float]:
@@ -153,7 +156,7 @@ class Pairs:
         S, Y, times = self.S[:k], self.Y[:k], self._times
         with_s, with_y = times(Y, s), times(S, y)
         apart = with_s - with_y
-        agree = self.conjugate[:k] * ((1 / sy) * (apart * apart) <= ASYMMETRY**2)
+        agree = self.conjugate[:k] * (abs(apart) <= ASYMMETRY * math.sqrt(sy))
         self.conjugate[:k] = agree
         if not agree.dot(agree):
             return s, y, sy

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
+from typing import Self
 
 from .._tools.check import number, whole
 from ..differences.tuning import SHORTEST
@@ -64,6 +66,9 @@ class Armijo(Step):
         if self.grow == self.longest == math.inf:
             raise ValueError("longest: expected a finite number where grow is infinite, got inf")
         whole("trials", self.trials, 1)
+
+    def prepare(self, total: int | None = None, row: int | None = None, rows: int | None = None) -> Self:
+        return copy.copy(self)  # its fields are numbers
 
     def along(self, problem: Problem, here: Point, p: Vector, slope: float) -> Asking[Found | None]:
         x, f, g = here.x, here.f, here.g
