@@ -54,6 +54,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
+    def own(self, value: Any, which: Any = slice(None)) -> Any:
+        """Return what the batch has one of for each row, for these of its rows; a number as it is."""
+        if np.ndim(value) == 0:
+            return float(value)
+        value = np.asarray(value, np.float64)
+        return (value if len(self) == len(value) else value[self.index])[which]
+
     def cut(self, rows: NDArray[np.intp]) -> Rows:
         """Return these rows alone."""
         if len(rows) == len(self):

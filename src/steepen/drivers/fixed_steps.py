@@ -4,12 +4,11 @@ The order of an iteration is that of `run.py`, function by function: read that f
 that a fixed step meets, each for all rows at once, and every row is the same to the bit as the run made
 alone. A row that ends is cut out. The loop asks as a run does, with batches in place of vectors.
 
-    _begin, _advance, _direction, _guard, _arrive, _judge, _end     Run's
-    _learn, _propose, _product                                      the methods' (`methods/`)
-    _by_value                                                       `endings.py`
-    _charge                                                         `caller.py`: what is over budget ends rows
-
-The state is in `fixed_rows.py`, the result and the trace in `fixed_results.py`.
+    fixed_steps.py         the loop: functions have the names that they have in `Run`; `_by_value` is of
+                           `endings.py`, and `_charge` of `caller.py`: what is over budget ends rows
+    fixed_directions.py    the methods, as in `methods/`
+    fixed_rows.py          the state: the fields of `Run`, with an entry for each row
+    fixed_results.py       the result and the trace
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import identity, is_numpy
+from ..arrays import is_numpy
 from ..methods import BFGS, CGD, DFP, GD, Method
-from ..methods.matrix import LARGE, row_dots, row_norms, row_products, row_times, updated_rows
+from ..methods.matrix import LARGE, row_dots, row_norms, row_times
 from ..objective import Objective, Settings
 from ..outcome import of_library, result_of
 from ..penalties import L1, L2, Huber, PNorm, SquaredL2
@@ -33,13 +32,14 @@ from ..questions import Asking, Gradient, Hessian, Point, Product, Value
 from ..result import Best, Result
 from ..run import HIDDEN
 from ..scale import result_in_x
-from ..schedules import VANISHED, Auto, ByCurvature, Constant, Custom, L, Perturbed, Schedule, Signed
+from ..schedules import VANISHED, Auto, Constant, Custom, L, Perturbed, Schedule, Signed
 from ..space import Space
 from ..status import Status
 from ..steps import Fixed
 from ..switches import After, AnyOf, FirstGuard, GoodDrop, Never, SmallImprovement, Switch
 from .batch_caller import BatchCaller
 from .caller import Meter
+from .fixed_directions import Directions
 from .fixed_results import Columns, Ends
 from .fixed_rows import Rows, all_or, chosen, merged, one_or, spread
 from .interrupt import defer_sigint
@@ -57,19 +57,20 @@ def fits(placed: Objective, settings: Settings, callback: object, checkpoint: ob
 
     It does not keep in mind which rows it asks about, and so cannot give them data of their own.
     """
-    plain = is_numpy(placed.x) and placed.x.ndim == 2 and not placed.scheme and not placed.library
-    plain = plain and not placed.rows
-    alone = callback is None and checkpoint is None and not check
-    if not (plain and alone and type(settings.step) is Fixed and _known_switch(settings.switch)):
+    batch = is_numpy(placed.x) and placed.x.ndim == 2 and not placed.rows
+    given = not (placed.scheme or placed.library)
+    watched = callback is not None or checkpoint is not None or check
+    if not (batch and given and not watched and type(settings.step) is Fixed):
         return False
     step = settings.step.prepare(settings.budget.total, None, len(placed.x))
-    return _known_schedule(step.schedule) and _known_method(settings, *placed.x.shape)
+    known = _known_schedule(step.schedule) and _known_switch(settings.switch)
+    return known and _known_method(settings, *placed.x.shape)
 
 
 def _known_method(settings: Settings, rows: int, n: int) -> bool:
     method = settings.method
-    matrix = type(method) in (BFGS, DFP) or getattr(method, "curvature", "") in ("bfgs", "dfp")
-    if matrix and n >= LARGE:  # these are updated in place, each by itself
+    has_matrix = type(method) in (BFGS, DFP) or getattr(method, "curvature", "") in ("bfgs", "dfp")
+    if has_matrix and n >= LARGE:  # a large matrix is updated in place, each by itself
         return False
     if type(method) is not CGD:
         return type(method) in (GD, BFGS, DFP)
@@ -117,7 +118,7 @@ def _answers(calls: BatchCaller, combined: bool) -> dict[type, Callable[[Any], A
 
 
 class FixedSteps:
-    """The runs of a batch."""
+    """The runs of a batch. What may end rows replaces `self._rows`, so it is read again after that."""
 
     def __init__(self, placed: Objective, settings: Settings, trace: Any, meter: Meter, interrupt: Event):
         count, total = len(placed.x), settings.budget.total
@@ -126,8 +127,8 @@ class FixedSteps:
         self._alpha = cast(Schedule, cast(Fixed, settings.step).prepare(total, None, count).schedule)
         self._problem, self._combined = placed.problem(settings), placed.jac is True
         self._space: Space = self._problem.space
-        self._curvature = self._method.curvature if isinstance(self._method, CGD) else ""
-        x, self._count = placed.x, count
+        self._directions = Directions(self._method, self._problem, self._combined)
+        x = placed.x
         self._rows = Rows(
             np.arange(count), Point(x), Point(x, np.full(count, math.inf), k=cast(Any, np.zeros(count, int))),
             np.full(count, not self._method.steepest),
@@ -183,7 +184,7 @@ class FixedSteps:
 
     def _step_sizes(self, rows: Rows) -> Any:
         """Return α."""
-        alpha = self._now(self._alpha)
+        alpha = rows.own(self._alpha(rows.here.k))
         if np.all(alpha > 0):
             return alpha
         row = int(np.argmin(np.broadcast_to(alpha > 0, len(rows))))
@@ -211,6 +212,13 @@ class FixedSteps:
         self._charge(0, 0 if self._combined else 1)
         if len(self._rows):
             yield from self._judge()
+
+    def _values(self, x: Any) -> Asking[Any]:
+        """Evaluate f; ∇f is then at hand if it comes with f."""
+        answer: Any = yield Value(x)
+        if self._combined:
+            answer, self._rows.at_hand = answer
+        return answer
 
     def _note_best(self, rows: Rows) -> None:
         here, best = rows.here, rows.best
@@ -270,7 +278,7 @@ class FixedSteps:
         rows, space = self._rows, self._space
         rows.lam, rows.guarded, rows.penalised, rows.vanished = 0.0, False, False, False
         if rows.follows.any():
-            self._learn(rows)
+            self._directions.learn(rows)
             self._charge_product()
             rows = self._rows
         x, g = rows.here.x, rows.here.g
@@ -280,7 +288,7 @@ class FixedSteps:
             return
         size: Any = row_norms(free) if space.bounded else rows.gradient_norm
         which = all_or(rows.follows)
-        p, lam = yield from self._propose(rows, which, free[which])
+        p, lam = yield from self._directions.propose(rows, which, free[which])
         p = space.inward(x[which], g[which], p)
         self._guard(rows, which, free, size[which], p, lam)
 
@@ -307,141 +315,34 @@ class FixedSteps:
             spread(value, which, len(rows)) for value in (lam, guarded, vanished, used)
         )
 
-    def _learn(self, rows: Rows) -> None:
-        """Update the quasi-Newton matrices of the rows that follow the method."""
-        inverse = not self._curvature
-        rule = self._method.name if inverse else self._curvature
-        if rule not in ("bfgs", "dfp"):
-            return
-        here, before, which = rows.here, rows.before, all_or(rows.follows)
-        if before is None:
-            rows.matrix = np.tile(identity(here.x), (len(rows), 1, 1))
-            return
-        s, y = here.x[which] - before.x[which], here.g[which] - before.g[which]
-        new = updated_rows(rows.matrix[which], s, y, rule, inverse=inverse)
-        if isinstance(which, slice):
-            rows.matrix = new
-        else:
-            rows.matrix[which] = new
-
-    def _propose(self, rows: Rows, which: Any, free: Any) -> Asking[tuple[Any, Any]]:
-        """Return p and λ of the rows that follow the method."""
-        if not self._curvature:
-            return -self._solved(rows), 0.0
-        method, space = cast(CGD, self._method), self._space
-        x, g = rows.here.x[which], rows.here.g[which]
-        c, u = yield from self._product(rows, which, x, g, method.penalty.vector(free))
-        u = space.free(x, g, u)
-        lam: Any = method.lam
-        value = self._now(lam, which)
-        if isinstance(lam, ByCurvature):
-            value = lam.at(value, c * row_dots(g, u), c * c * row_dots(u, u), method.penalty.scale)
-        p = row_times(-method.penalty.scale * value * c, u)
-        p -= free
-        return p, value
-
-    def _solved(self, rows: Rows) -> Any:
-        """Return G·∇f; rows with variables at their bounds one by one."""
-        x, g, G = rows.here.x, rows.here.g, rows.matrix
-        found = row_products(G, g)
-        if self._space.bounded:
-            found = row_products(G, self._space.free(x, g, g))
-            held = cast(Any, self._space).held(x, g).any(axis=-1)
-            for i in np.flatnonzero(held).tolist():
-                found[i] = self._space.solve(G[i].__matmul__, G[i].diagonal, x[i], g[i])
-        return found
-
-    def _product(self, rows: Rows, which: Any, x: Any, g: Any, v: Any) -> Asking[tuple[Any, Any]]:
-        """Return c and u with H·v = c·u."""
-        source = self._problem.products if self._curvature == "exact" else self._curvature
-        if source in ("bfgs", "dfp"):
-            return 1.0, row_products(rows.matrix[which], v)
-        if source == "hvp":
-            return 1.0, (yield Product(x, v))
-        if source == "hess":
-            matrices = yield from self._hessians(rows)
-            return 1.0, (matrices[which] * v[:, None, :]).sum(axis=-1)
-        points, sign, r = self._difference(which, x, v)
-        u = (yield from self._second_gradients(points, x, g)) - g
-        u = u if sign is None else row_times(sign, u)
-        return (1.0, row_times(1.0 / r, u)) if self._curvature == "exact" else (1.0 / r, u)
-
-    def _difference(self, which: Any, x: Any, v: Any) -> tuple[Any, Any, Any]:
-        """Return where ∇f is evaluated a second time, the sign of the difference (None: +), and r."""
-        given, space = cast(Any, self._method).r, self._space
-        if given is None:
-            size = row_norms(v)
-            size[size == 0] = 1.0
-            r = math.sqrt(self._problem.gradients.gradient_eps) * np.maximum(row_norms(x), 1.0) / size
-        else:
-            r = self._of_rows(given, which)
-        points = row_times(r, v)
-        points += x
-        if not space.bounded:
-            return points, None, r
-        sign = np.where((space.project(points) == points).all(axis=-1), 1.0, -1.0)
-        return space.project(x + row_times(sign * r, v)), sign, r
-
-    def _second_gradients(self, points: Any, x: Any, g: Any) -> Asking[Any]:
-        """Return ∇f at the points of a difference. Where f comes with it, it is at hand if the point is x."""
-        if not self._combined:
-            return (yield Gradient(points))
-        found, new = g.copy(), np.flatnonzero((points != x).any(axis=-1))
-        if len(new):
-            found[new] = yield Gradient(points[new])
-        return found
-
-    def _hessians(self, rows: Rows) -> Asking[Any]:
-        """Return H of all rows, evaluated where the method asks for it and x is another one than before."""
-        x, new = rows.here.x, np.flatnonzero(self._needs_hessian(rows))
-        none = np.full((*x.shape, x.shape[1]), math.nan, x.dtype)
-        matrices = none if rows.hessian is None else rows.hessian[1]
-        if len(new):
-            matrices[new] = yield Hessian(x[new])
-        rows.hessian = x, matrices
-        return matrices
-
-    @staticmethod
-    def _needs_hessian(rows: Rows) -> Any:
-        if rows.hessian is None:
-            return rows.follows
-        return rows.follows & (rows.hessian[0] != rows.here.x).any(axis=-1)
-
     # --- limits ----------------------------------------------------------------------------------------
 
     def _charge_product(self) -> None:
         """Count what the products H·v will take; end rows whose limits do not cover it."""
-        rows, source = self._rows, self._problem.products
-        if self._curvature == "exact" and source in ("hvp", "hess"):
-            self._charge(0, 0, rows.follows)
+        directions, source = self._directions, self._directions.source
+        if source in ("hvp", "hess"):
+            self._charge(0, 0, self._rows.follows)
             rows = self._rows
             if source == "hvp":
                 rows.nhvp = rows.nhvp + one_or(rows.follows)
             else:
-                rows.nhev = rows.nhev + self._needs_hessian(rows)
-        elif self._curvature in ("exact", "difference"):
-            self._charge(int(self._combined), 1, self._asks(rows))
-
-    def _asks(self, rows: Rows) -> Any:
-        """Return which rows ask for a second gradient that is not at hand."""
-        if not self._combined:
-            return one_or(rows.follows)
-        x, g, every = rows.here.x, rows.here.g, slice(None)
-        v = cast(CGD, self._method).penalty.vector(self._space.free(x, g, g))
-        points, _, _ = self._difference(every, x, v)
-        return rows.follows & (points != x).any(axis=-1)
+                rows.nhev = rows.nhev + directions.needs_hessian(rows)
+        elif source == "difference":
+            self._charge(int(self._combined), 1, directions.asks(self._rows))
 
     def _charge(self, evals: int, grads: int, where: Any = 1) -> None:
         """Count evaluations of these rows that are about to begin; end rows whose limits do not cover it."""
         rows, meter = self._rows, self._meter
-        timed = meter.timed and meter.seconds >= meter.deadline
-        dear = grads and meter.grads < math.inf and rows.njev + grads > meter.grads
-        many = evals and meter.evals < math.inf and rows.nfev + evals > meter.evals
-        if timed or np.any(dear) or np.any(many):
+        late = meter.timed and meter.seconds >= meter.deadline
+        no_gradients = grads and meter.grads < math.inf and rows.njev + grads > meter.grads
+        no_values = evals and meter.evals < math.inf and rows.nfev + evals > meter.evals
+        if late or np.any(no_gradients) or np.any(no_values):
             statuses = np.full(len(rows), GOES_ON)
-            for over, status in (
-                (many, Status.MAX_EVALUATIONS), (dear, Status.MAX_GRADIENTS), (timed, Status.MAX_SECONDS),
-            ):  # fmt: skip
+            for over, status in (  # of several limits the last one names the end, as in `Meter.charge`
+                (no_values, Status.MAX_EVALUATIONS),
+                (no_gradients, Status.MAX_GRADIENTS),
+                (late, Status.MAX_SECONDS),
+            ):
                 statuses[np.broadcast_to(np.logical_and(over, where), len(rows))] = status
             where = where if np.ndim(where) == 0 else where[statuses == GOES_ON]
             self._end(statuses)
@@ -450,25 +351,6 @@ class FixedSteps:
             rows.nfev = rows.nfev + where
         if grads:
             rows.njev = rows.njev + where
-
-    # --- values of the rows ----------------------------------------------------------------------------
-
-    def _values(self, x: Any) -> Asking[Any]:
-        answer: Any = yield Value(x)
-        if self._combined:
-            answer, self._rows.at_hand = answer
-        return answer
-
-    def _now(self, schedule: Schedule, which: Any = slice(None)) -> Any:
-        """Return the value of a schedule in this iteration: a number, or one for each of these rows."""
-        return self._of_rows(schedule(self._rows.here.k), which)
-
-    def _of_rows(self, value: Any, which: Any) -> Any:
-        """Return what the batch has one of for each row, for these rows; a number as it is."""
-        if np.ndim(value) == 0:
-            return float(value)
-        value = np.asarray(value, np.float64)
-        return (value if len(self._rows) == self._count else value[self._rows.index])[which]
 
     # --- ends ------------------------------------------------------------------------------------------
 
