@@ -62,10 +62,14 @@ class Meter:
         """The four counts."""
         return Counts(self.nfev, self.njev, self.nhvp, self.nhev)
 
-    def charge(self, evals: int, grads: int) -> None:
-        """Count evaluations about to begin; raise Denied if a limit does not cover them."""
+    def check_time(self) -> None:
+        """Raise Denied where the time is up."""
         if self.timed and self.seconds >= self.deadline:
             raise Denied(Status.MAX_SECONDS)
+
+    def charge(self, evals: int, grads: int) -> None:
+        """Count evaluations about to begin; raise Denied if a limit does not cover them."""
+        self.check_time()
         if grads and self.njev + grads > self.grads:
             raise Denied(Status.MAX_GRADIENTS)
         if evals and self.nfev + evals > self.evals:
@@ -121,15 +125,15 @@ class Caller:
             meter.charge(len(ask.points), ask.gradients)
         else:
             known = self.at_hand(ask) is not None
-            meter.charge(0, 0)
+            meter.check_time()
             meter.nhvp += kind is Product
             meter.nhev += kind is Hessian and not known
 
     def at_hand(self, ask: Question) -> Any:
         """Return an answer that needs no call: ∇f that came with f, or the last H; else None."""
-        if isinstance(ask, Gradient) and _here(self.last, ask.x):
+        if isinstance(ask, Gradient) and _is_at(self.last, ask.x):
             return self.last[1]
-        if isinstance(ask, Hessian) and _here(self.matrix, ask.x):
+        if isinstance(ask, Hessian) and _is_at(self.matrix, ask.x):
             return self.matrix[1]
         return None
 
@@ -157,7 +161,7 @@ class Caller:
 
     def _value(self, ask: Value) -> float:
         meter = self.meter
-        if meter.nfev >= meter.evals or meter.timed:
+        if meter.nfev >= meter.evals or meter.timed:  # else nothing can be denied, and a call is saved
             meter.charge(1, 0)
         else:
             meter.nfev += 1
@@ -212,7 +216,7 @@ class Caller:
         try:
             for i, point in enumerate(points):
                 if sent is None:
-                    self.meter.charge(0, 0)
+                    self.meter.check_time()
                     begun += 1
                 found.append(read(self._fun(self._copy(point)) if sent is None else sent[i]))
                 if note is not None:
@@ -235,7 +239,7 @@ class Caller:
         return found
 
     def _product(self, ask: Product) -> Vector:
-        self.meter.charge(0, 0)
+        self.meter.check_time()
         self.meter.nhvp += 1
         hvp: Any = self.functions.hvp
         return read_vector(hvp(copied(ask.x), copied(ask.v)), self._like, "hvp")
@@ -254,7 +258,7 @@ class Caller:
         return matrix
 
 
-def _here(noted: tuple[Vector, Any], x: Vector) -> bool:
-    """Return whether something was noted at x."""
-    known, _ = noted
-    return known is not None and (known is x or same(known, x))
+def _is_at(noted: tuple[Vector, Any], x: Vector) -> bool:
+    """Return whether what was noted, a point and an answer there, is at x."""
+    point, _ = noted
+    return point is not None and (point is x or same(point, x))

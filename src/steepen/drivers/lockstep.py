@@ -62,7 +62,10 @@ class Row:
         return cast(Values, self.ask).points[len(self.values) :]
 
     def resume(self, within: Callable[..., Any], answer: Any, *, error: BaseException | None = None) -> None:
-        """Go on until the run ends, or asks for an evaluation that has to be made; it is counted."""
+        """Go on until the run ends, or asks for an evaluation that has to be made; it is counted.
+
+        `within` calls a function in the context of the runs, without NumPy's warnings.
+        """
         while True:
             try:
                 ask = within(self.asks.send, answer) if error is None else within(self.asks.throw, error)
@@ -167,18 +170,19 @@ class Lockstep:
             row.resume(self._within, None)
         while waiting := [row for row in self.rows if row.ask is not None]:
             self._begin_iterations([row for row in waiting if type(row.ask) is Iterate])
+            # a row whose next question is of a kind further down is answered again in the same round
             for kind, answer in (
                 (Value, self._values), (Values, self._differences), (Gradient, self._gradients),
                 (Product, self._products), (Hessian, self._hessians),
             ):  # fmt: skip
                 asked = [row for row in waiting if type(row.ask) is kind and not row.late(self._within)]
                 if asked:
-                    self._answered(answer, asked)
+                    self._evaluate(answer, asked)
         if self._callback is not None:
             self._call_back(self._callback)
 
-    def _answered(self, answer: Callable[[list[Row]], None], asked: list[Row]) -> None:
-        """Answer these rows; where the workers are lost, the rows that still wait are denied an answer."""
+    def _evaluate(self, answer: Callable[[list[Row]], None], asked: list[Row]) -> None:
+        """Answer these rows; where the workers are lost, those that have had no answer are denied it."""
         asks = [row.ask for row in asked]
         try:
             answer(asked)
@@ -214,7 +218,7 @@ class Lockstep:
 
     # --- evaluations -----------------------------------------------------------------------------------
 
-    def _answer(self, rows: list[Row], answers: Sequence[Any]) -> None:
+    def _hand_out(self, rows: list[Row], answers: Sequence[Any]) -> None:
         """Give each row its answer."""
         with self._together():
             for row, answer in zip(rows, answers, strict=True):
@@ -225,20 +229,20 @@ class Lockstep:
     def _values(self, rows: list[Row]) -> None:
         points = [cast(Value, row.ask).x for row in rows]
         if self._functions.both is None:
-            self._answer(rows, self._call(self._calls.values, _indices(rows), points))
+            self._hand_out(rows, self._call(self._calls.values, _indices(rows), points))
             return
         values, gradients = self._call_both(points, rows)
         for row, x, g in zip(rows, points, gradients, strict=True):
             row.caller.last = x, g
-        self._answer(rows, values)
+        self._hand_out(rows, values)
 
     def _gradients(self, rows: list[Row]) -> None:
         points = [cast(Gradient, row.ask).x for row in rows]
         if self._functions.both is None:
-            self._answer(rows, self._call(self._calls.gradients, _indices(rows), points))
+            self._hand_out(rows, self._call(self._calls.gradients, _indices(rows), points))
             return
         _, gradients = self._call_both(points, rows)
-        self._answer(rows, gradients)
+        self._hand_out(rows, gradients)
 
     def _differences(self, rows: list[Row]) -> None:
         """Answer with the values of differences, those of all rows in one call."""
@@ -256,19 +260,19 @@ class Lockstep:
                     row.note(values)
             for row, values in zip(asked, new, strict=True):
                 row.resume(self._within, row.values + values)
-            rows = [row for row in rows if row not in asked]
+            rows = [row for row in rows if row not in asked]  # those answered may have asked again
 
     def _products(self, rows: list[Row]) -> None:
         asks = [cast(Product, row.ask) for row in rows]
         points, vectors = [ask.x for ask in asks], [ask.v for ask in asks]
-        self._answer(rows, self._call(self._calls.products, _indices(rows), points, vectors))
+        self._hand_out(rows, self._call(self._calls.products, _indices(rows), points, vectors))
 
     def _hessians(self, rows: list[Row]) -> None:
         points = [cast(Hessian, row.ask).x for row in rows]
         matrices = self._call(self._calls.hessians, _indices(rows), points)
         for row, x, matrix in zip(rows, points, matrices, strict=True):
             row.caller.matrix = x, matrix
-        self._answer(rows, matrices)
+        self._hand_out(rows, matrices)
 
     # --- calls -----------------------------------------------------------------------------------------
 
@@ -308,7 +312,7 @@ def solve_batch(
                 journal.resume(run, meter, recorder)
             caller = Caller(functions, placed.x[0], meter, combined=placed.jac is True)
             rows.append(Row(index, run, caller, Watch(meter, interrupt, recorder), journal, check))
-        told = None if callback is None else _told(callback, placed)
+        told = None if callback is None else _batch_callback(callback, placed)
         lockstep = Lockstep(placed, functions, rows, told, checkpoint)
         try:
             lockstep.run()
@@ -338,7 +342,9 @@ def _result(placed: Objective, rows: list[Row], began: float) -> Result:
     return result_in_x(of_library(result, placed.like), placed.scale)
 
 
-def _told(callback: Callable[[State], object], placed: Objective) -> Callable[[list[Row]], list[bool]]:
+def _batch_callback(
+    callback: Callable[[State], object], placed: Objective
+) -> Callable[[list[Row]], list[bool]]:
     """Return the callback as a batch calls it; it returns which of these rows to end."""
 
     def call(rows: list[Row]) -> list[bool]:

@@ -74,6 +74,8 @@ class Armijo(Step):
         x, f, g = here.x, here.f, here.g
         space, cheap = problem.space, problem.gradients.cheap
         eps_f = problem.gradients.eps_f(f)
+        # relaxed Armijo: the error of both values is forgiven (Berahas, Byrd and Nocedal 2019)
+        allowed = FORGIVEN * eps_f
         first, self.searched = not self.searched, True
         start = t = min(self.longest, self.grow * self.last) if self.last > 0 else self.initial
         self.last, doubts = 0.0, 0
@@ -82,8 +84,6 @@ class Armijo(Step):
             if trial and self._lost(point, x, fall, eps_f, not cheap and not first and t < SHORTEST):
                 return None
             found = yield Value(point)
-            # relaxed Armijo: the error of both values is forgiven (Berahas, Byrd and Nocedal 2019)
-            allowed = FORGIVEN * eps_f
             accepted, ahead = found <= f + self.c * fall + allowed and found < f + allowed, None
             if not accepted and cheap and self._close(found, f, fall, problem.eps):
                 doubts += 1
