@@ -156,7 +156,7 @@ class Pairs:
         S, Y, times = self.S[:k], self.Y[:k], self._times
         with_s, with_y = times(Y, s), times(S, y)
         apart = with_s - with_y
-        agree = self.conjugate[:k] * (abs(apart) <= ASYMMETRY * math.sqrt(sy))
+        agree = self.conjugate[:k] * ((1 / sy) * (apart * apart) <= ASYMMETRY**2)
         self.conjugate[:k] = agree
         if not agree.dot(agree):
             return s, y, sy
