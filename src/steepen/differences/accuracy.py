@@ -201,7 +201,8 @@ class AdaptiveGradient(AdaptiveDifferences):
             if not -run.slope <= 2 * self.visible(f):
                 return None
         lower = yield from lower_point(self, run.here)
-        if lower is not None:
+        if lower is not None and lower.f < known.modelled:  # else the run goes round in a circle
+            known.modelled = lower.f
             return lower
         for turned in (False, True):
             if (status := (yield from self._confirmed(run, Status.NOISE, turned))) is not None:

@@ -185,27 +185,28 @@ class AdaptiveDifferences(DifferenceGradient):
         while open.any():
             h = 10 * h
             changes = yield from self._changes(x, f, h, open)
-            most = changes.max(axis=0)
-            jumped = open & (most > tuning.JUMP * known.rounding(f))
+            least, most = np.fmin(*changes), np.fmax(*changes)
+            # x may lie beside a jump: the other side shows how far it is to the next one
+            jumped = open & (least > tuning.JUMP * known.rounding(f))
             grid, blur = np.where(jumped, h, grid), np.where(jumped, most, blur)
             jumps += changes[:, jumped].ravel().tolist()
-            open = open & (most == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
+            open = open & (least == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
         quantum = step_between(jumps, self.eps * abs(f))
         if not grid.any() or quantum > 0:
             known.resolution = known.resolution or quantum / known.scale(f)
             return False
         for part in (0.5, 0.25):  # from within a factor of ten to less than two
             near = yield from self._changes(x, f, grid / 10**part, grid > 0)
-            grid = np.where(near.max(axis=0) > 0, grid / 10**part, grid)
+            grid = np.where(np.fmin(*near) > 0, grid / 10**part, grid)
         known.grid, known.blur = np.where(grid > 0, grid, known.grid), np.where(grid > 0, blur, known.blur)
         known.resolution = 0.0
         return True
 
     def _changes(self, x: Vector, f: float, h: Floats, wanted: Flags) -> Asking[Floats]:
-        """Ask for the changes of f ahead and back, 0 where they are not wanted or there is no room."""
+        """Ask for the changes of f ahead and back, NaN where they are not wanted or there is no room."""
         ahead, back = self._fitted(to_numpy(x), h, h, True)
         both = yield from self._beside(x, (ahead, wanted & (ahead != 0)), (-back, wanted & (back > 0)))
-        return np.nan_to_num(np.abs(np.array(both) - f))
+        return np.nan_to_num(np.abs(np.array(both) - f), nan=np.nan)
 
     # --- second derivatives ----------------------------------------------------------------------------
 
