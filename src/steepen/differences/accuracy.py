@@ -167,7 +167,7 @@ class AdaptiveGradient(AdaptiveDifferences):
             return None
         modelled = self._is_modelled(f)
         if modelled and not known.grid.any():
-            return (yield from self._measured_and_judged(run))
+            return (yield from self._judged(run))
         decrease, hidden = self._decreases_here(run)
         if not (decrease <= low and hidden <= low and self._is_sound(run)):
             return None
@@ -176,18 +176,9 @@ class AdaptiveGradient(AdaptiveDifferences):
         if known.resolution > 0 or (known.noisy(f) and decrease > tuning.RESOLVED * hidden):
             return None
         if modelled:
-            return (yield from self._judged(run))
+            return (yield from self._judged(run, measured=True))
         shown, hidden = self.decreases(run.here.x, f, run.here.g, self._error_here(run))
         return (yield from self._confirmed(run, Status.FD_LIMIT if hidden > shown else Status.ROUNDOFF))
-
-    def _measured_and_judged(self, run: Run) -> Asking[Status | Point | None]:
-        """Judge by the noise here: where it was measured, steep slopes may have added to it."""
-        x, f, known = run.here.x, cast(float, run.here.f), self.known
-        if known.is_elsewhere(f):
-            yield from known.estimate(self.space, x, f, self.gtol, self._noise_step(x, f, central=True))
-            if not -run.slope <= 2 * self.visible(f):
-                return None
-        return (yield from self._judged(run))
 
     def _is_modelled(self, f: float) -> bool:
         """Return whether noise hides slopes, and a model of all variables is at hand."""
@@ -195,15 +186,24 @@ class AdaptiveGradient(AdaptiveDifferences):
         told = known.close or known.resolution > 0 or bool(known.grid.any())
         return told and few and known.noisy(f) and known.central and self._is_surveyed()
 
-    def _judged(self, run: Run) -> Asking[Status | Point | None]:
-        """Return a lower point of the model, else the end, if f is smooth here."""
-        x, f = run.here.x, cast(float, run.here.f)
-        lower = yield from lower_point(self, run.here)
-        if lower is not None:
-            return lower
-        again = yield Value(x)  # values may drift, or be noisier than was measured
-        if not abs(again - f) <= 2 * self.visible(f):
+    def _judged(self, run: Run, measured: bool = False) -> Asking[Status | Point | None]:
+        """Return a lower point of the model, else the end, if f is smooth here and noise hides what is left.
+
+        Values that differ at the same x are noisy by chance. Others have been rounded, or x has: where that
+        was measured, steep slopes may have added to it.
+        """
+        x, f, known = run.here.x, cast(float, run.here.f), self.known
+        again = yield Value(x)
+        if not abs(again - f) <= 2 * self.visible(f):  # values drift, or are noisier than was measured
             return None
+        if again == f and not measured and known.is_elsewhere(f):
+            yield from known.estimate(self.space, x, f, self.gtol, self._noise_step(x, f, central=True))
+            if not -run.slope <= 2 * self.visible(f):
+                return None
+        lower = yield from lower_point(self, run.here)
+        if lower is not None and lower.f < known.modelled:  # else the run goes round in a circle
+            known.modelled = lower.f
+            return lower
         for turned in (False, True):
             if (status := (yield from self._confirmed(run, Status.NOISE, turned))) is not None:
                 return status
@@ -226,7 +226,7 @@ class AdaptiveGradient(AdaptiveDifferences):
             return True, None
         if louder or not modelled:
             return louder, None
-        return False, (yield from self._judged(run))
+        return False, (yield from self._judged(run, measured=True))
 
     def _is_spent(self, run: Run, stalled: bool) -> bool:
         """Return whether nothing of a central gradient is left that values could show."""

@@ -87,8 +87,11 @@ class AdaptiveDifferences(DifferenceGradient):
             yield from self.survey(x, here)
         ahead, back = self.intervals(x, here, known.central)
         g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
-        # where f″ is known, the interval is so short that f may well stand still at a minimum
-        still = np.where((g == 0) & np.isnan(known.curvature), np.abs(ahead), 0.0)
+        # where f″ is known, the interval is so short that f may well stand still at a minimum; on both sides
+        # it does so only where x is rounded more coarsely than where that was found
+        coarser = (second == 0) & (known.grid > 0)
+        known.sought = known.sought & ~coarser
+        still = np.where((g == 0) & (np.isnan(known.curvature) | coarser), np.abs(ahead), 0.0)
         if (yield from self._finds_grid(x, here, still)):
             ahead, back = self.intervals(x, here, known.central)
             g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
@@ -102,11 +105,11 @@ class AdaptiveDifferences(DifferenceGradient):
         return own(x, g), own(x, self._error(x, here, ahead, two))
 
     def around(self, here: Point, part: float) -> Asking[tuple[Floats, Floats, Floats]]:
-        """Ask for values on both sides of x, along the variables that are free and not at a bound.
+        """Return lengths along the variables that are free, the slopes, and by how much f bends over them.
 
-        Return how far they are taken, the slopes, and by how much f bends over that length, 0 along the other
-        variables. It is this part of a central difference, or more where f would not bend visibly, or what
-        the box leaves of it.
+        All are 0 along the other variables. A length is this part of a central difference. Slopes and bends
+        are those of the last gradient, unless its lengths let the third derivative into the slope: then f is
+        evaluated on both sides, farther away where it would not bend visibly, or as far as the box lets us.
         """
         x, f = here.x, cast(float, here.f)
         point, least = to_numpy(x), tuning.RESOLVED * self.known.eps_along(f)
@@ -114,10 +117,15 @@ class AdaptiveDifferences(DifferenceGradient):
         way, room = np.copysign(1.0, ahead), np.full(ahead.shape, np.inf)
         if limits is not None:
             room = np.minimum(point - limits[0], limits[1] - point)
-        open = to_numpy(self.space.free(x, here.g, own(x, np.ones(ahead.shape)))) != 0
+        free = to_numpy(self.space.free(x, here.g, own(x, np.ones(ahead.shape)))) != 0
+        full = self.intervals(x, f, True)[0]
+        ε, curvature = self.known.eps_along(f), self.known.curvature
+        truncation = np.abs(full) ** 3 * curvature / (6 * self._sizes(point, f, np.sqrt(curvature)))
+        open = free & (truncation > ε)
         most = np.minimum(np.maximum(np.abs(ahead), 0.1 * np.maximum(np.abs(point), 1.0)), room)
         length = np.minimum(np.abs(ahead), room)
-        h, g, bend = np.zeros_like(ahead), np.zeros_like(ahead), np.zeros_like(ahead)
+        h = np.where(free & ~open, ahead, 0.0)
+        g, bend = to_numpy(here.g).copy(), np.where(h != 0, curvature * h * h, 0.0)
         for _ in range(1 + RUNGS):
             ahead, back = taken(point, way * length), -taken(point, -way * length)
             open = open & (np.abs(ahead) > np.abs(h))
@@ -177,27 +185,28 @@ class AdaptiveDifferences(DifferenceGradient):
         while open.any():
             h = 10 * h
             changes = yield from self._changes(x, f, h, open)
-            most = changes.max(axis=0)
-            jumped = open & (most > tuning.JUMP * known.rounding(f))
+            least, most = np.fmin(*changes), np.fmax(*changes)
+            # x may lie beside a jump: the other side shows how far it is to the next one
+            jumped = open & (least > tuning.JUMP * known.rounding(f))
             grid, blur = np.where(jumped, h, grid), np.where(jumped, most, blur)
             jumps += changes[:, jumped].ravel().tolist()
-            open = open & (most == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
+            open = open & (least == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
         quantum = step_between(jumps, self.eps * abs(f))
         if not grid.any() or quantum > 0:
             known.resolution = known.resolution or quantum / known.scale(f)
             return False
         for part in (0.5, 0.25):  # from within a factor of ten to less than two
             near = yield from self._changes(x, f, grid / 10**part, grid > 0)
-            grid = np.where(near.max(axis=0) > 0, grid / 10**part, grid)
+            grid = np.where(np.fmin(*near) > 0, grid / 10**part, grid)
         known.grid, known.blur = np.where(grid > 0, grid, known.grid), np.where(grid > 0, blur, known.blur)
         known.resolution = 0.0
         return True
 
     def _changes(self, x: Vector, f: float, h: Floats, wanted: Flags) -> Asking[Floats]:
-        """Ask for the changes of f ahead and back, 0 where they are not wanted or there is no room."""
+        """Ask for the changes of f ahead and back, NaN where they are not wanted or there is no room."""
         ahead, back = self._fitted(to_numpy(x), h, h, True)
         both = yield from self._beside(x, (ahead, wanted & (ahead != 0)), (-back, wanted & (back > 0)))
-        return np.nan_to_num(np.abs(np.array(both) - f))
+        return np.nan_to_num(np.abs(np.array(both) - f), nan=np.nan)
 
     # --- second derivatives ----------------------------------------------------------------------------
 

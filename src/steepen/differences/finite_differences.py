@@ -89,6 +89,8 @@ class FDState(NoiseModel):
     """Along which variables that was looked for."""
     sought_at: float = math.inf
     """f where that was begun anew."""
+    modelled: float = math.inf
+    """f at the last point that a model of values led to."""
 
     def __post_init__(self) -> None:
         zero = np.zeros(self.curvature.shape)
