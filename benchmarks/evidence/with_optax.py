@@ -1,7 +1,8 @@
 """The study of `steepen.optax`: MNIST-1D and characters, beside the rows of `steepen.torch`.
 
 Network, data, schedule, learning rate, weight decay, strength and gradients are those of the torch rows; the
-random numbers are not, so means over seeds are compared. One program makes all seeds of a row.
+random numbers are not, so means over seeds are compared. `gate-drawn` has torch's random numbers too: its
+initial weights and its batches. One program makes all seeds of a row.
 """
 
 from __future__ import annotations
@@ -24,9 +25,20 @@ import steepen.optax as so
 
 NAMES = {"base": "SGD", "sam": "SAM", "share16-late": "SAM from 1/16 of the batch, last half", "msam": "MSAM"}
 NAMES |= {"gap": "GapSAM, without the gate", "gate": "GapSAM"}
+NAMES |= {"gate-drawn": "GapSAM, torch's initial weights and batches"}
+GAPS = ("gap", "gate")
 TITLES = {"optax-mnist1d": "MNIST-1D, perceptron", "optax-characters": "characters, transformer"}
 ROWS = {"optax-mnist1d": "mnist1d-mlp", "optax-characters": "characters"}  # the tasks of torch
-SEEDS = 5
+DRAWN = ("optax-mnist1d", "gate-drawn")
+SEEDS = {("optax-mnist1d", "gate"): 25, DRAWN: 15}  # 5 of the other rows
+
+
+class Draws(NamedTuple):
+    """What is random in a run: weights, and the batch of each step, before and after data is returned."""
+
+    params: Any
+    rows: Any
+    all_rows: Any
 
 
 class Task(NamedTuple):
@@ -151,24 +163,56 @@ def taken(data: Any, rows: Any) -> Any:
     return jax.tree.map(lambda a: a[rows], data)
 
 
-def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: Any) -> Any:
-    """Return the parameters at the end of a run."""
-    steps, data, loss, gap = task.steps(method), task.data, task.loss, method in ("gap", "gate")
-    rise, every = round(0.05 * steps), np.arange(len(data[0]))
-    rate = optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps)
-    opt = task.base(1.0 if gap else rate, decay)
-    if gap:
-        opt = so.gap_sam(opt, steps, **({} if method == "gate" else {"gate": None}))
-    elif method == "msam":
-        opt = so.msam(opt, lambda k: jnp.where(k < rise, 0.0, rho))
+def drawn(task: Task, method: str, seed: Any) -> Draws:
+    """Return what JAX draws."""
+    steps, every = task.steps(method), np.arange(len(task.data[0]))
     start, order = jax.random.split(jax.random.key(seed))
-    params = task.initial(start)
 
     def batches(rows: np.ndarray) -> Any:
         per_pass = len(rows) // task.batch
         keys = jax.random.split(order, -(-steps // per_pass))
         orders = jnp.asarray(rows)[jax.vmap(lambda k: jax.random.permutation(k, len(rows)))(keys)]
         return orders[:, : per_pass * task.batch].reshape(-1, task.batch)[:steps]
+
+    first = np.setdiff1d(every, task.watched) if method in GAPS else every
+    return Draws(task.initial(start), batches(first), batches(every))
+
+
+def drawn_by_torch(task: Task, seeds: int) -> Draws:
+    """Return what torch draws for GapSAM on MNIST-1D, of all seeds."""
+    from benchmarks.evidence.networks import mlp
+    from torch import arange
+
+    from steepen.train.training import batches
+
+    steps, watched = task.steps("gate"), len(task.watched)
+    spent = np.arange(steps) + task.part / task.batch * (np.arange(steps) - steps / 3).clip(0) / 2
+    turn = int((spent < RETURNED * steps).sum())  # from here on all examples are trained on, in a new order
+
+    def rows(examples: int, seed: int) -> np.ndarray:
+        found = itertools.islice(batches(arange(examples), task.batch, seed), steps)
+        return np.stack([one.numpy() for one in found])
+
+    def of(seed: int) -> Draws:
+        shapes = len(task.data[0]), task.data[0].shape[1]
+        p = [one.detach().numpy() for one in mlp(shapes[1], 100, seed).parameters()]
+        late = np.roll(rows(shapes[0], seed), turn, axis=0)
+        return Draws([(w.T, b) for w, b in zip(p[::2], p[1::2], strict=True)], rows(shapes[0] - watched, seed), late)
+
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *map(of, range(seeds)))
+
+
+def train(task: Task, method: str, lr: float, decay: float, rho: float, draws: Draws) -> Any:
+    """Return the parameters at the end of a run."""
+    steps, data, loss, gap = task.steps(method), task.data, task.loss, method in GAPS
+    rise = round(0.05 * steps)
+    rate = optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps)
+    opt = task.base(1.0 if gap else rate, decay)
+    if gap:
+        opt = so.gap_sam(opt, steps, **({} if method == "gate" else {"gate": None}))
+    elif method == "msam":
+        opt = so.msam(opt, lambda k: jnp.where(k < rise, 0.0, rho))
+    params = draws.params
 
     def gap_step(carry: Any, now: Any) -> Any:
         """Take a step of GapSAM: its rate falls by gradients spent, and the run ends when these are."""
@@ -201,10 +245,7 @@ def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: An
         updates, state = opt.update(gradient(params, batch)[1], state, params)
         return (optax.apply_updates(params, updates), state), None
 
-    if gap:
-        given = jnp.arange(steps), batches(np.setdiff1d(every, task.watched)), batches(every)
-    else:
-        given = jnp.arange(steps), batches(every)
+    given = jnp.arange(steps), draws.rows, *([draws.all_rows] if gap else [])
     (params, state), _ = jax.lax.scan(gap_step if gap else step, (params, opt.init(params)), given)
     return so.eval_params(state, params) if method == "msam" else params
 
@@ -221,6 +262,7 @@ def tested(task: Task, params: Any) -> tuple[Any, Any]:
 
 def torch_rows(task: str, method: str) -> list[tuple[float, float]]:
     """Return test losses and accuracies of a method by torch."""
+    method = method.removesuffix("-drawn")
     runs = NETWORKS.read().items()
     final = [run for job, run in runs if job[:3] == (ROWS[task], method, "final") and "error" not in run]
     return [(run["loss"], run["accuracy"]) for run in final]
@@ -234,14 +276,14 @@ class WithOptax(Study):
     tasks = tuple(ROWS)
 
     def rows(self, task: str) -> Sequence[str]:
-        return tuple(NAMES)
+        return tuple(name for name in NAMES if name != DRAWN[1] or task == DRAWN[0])
 
     def jobs(self, task: str, rows: Sequence[str], seeds: int | None = None) -> Iterator[Any]:
         yield from ((task, method) for method in rows)
 
     def values(self, job: Any, done: Records) -> dict[str, float] | None:
         """Return the settings of the row by torch."""
-        task, method = job
+        task, method = job[0], job[1].removesuffix("-drawn")
         runs = NETWORKS.read().items()
         own = [run for key, run in runs if key[:3] == (ROWS[task], method, "final") and "error" not in run]
         return {name: own[0][name] for name in ("lr", "decay", "strength")} if own else None
@@ -251,10 +293,16 @@ class WithOptax(Study):
         return made._replace(gradients=60) if toy else made
 
     def make(self, job: Any, values: dict[str, float], bench: Task) -> dict[str, Any]:
-        run = jax.jit(jax.vmap(lambda seed: tested(bench, train(bench, job[1], *values.values(), seed))))
-        losses, accuracies = (
-            np.asarray(part).astype(float).round(4).tolist() for part in run(jnp.arange(SEEDS))
-        )
+        method, seeds = job[1].removesuffix("-drawn"), SEEDS.get(job, 5)
+
+        def ends(draws: Draws) -> Any:
+            return tested(bench, train(bench, method, *values.values(), draws))
+
+        if job == DRAWN:
+            found = jax.jit(jax.vmap(ends))(drawn_by_torch(bench, seeds))
+        else:
+            found = jax.jit(jax.vmap(lambda seed: ends(drawn(bench, method, seed))))(jnp.arange(seeds))
+        losses, accuracies = (np.asarray(part).astype(float).round(4).tolist() for part in found)
         found = {"losses": losses, "accuracies": accuracies}
         return {"device": jax.devices()[0].device_kind} | values | found
 

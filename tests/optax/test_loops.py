@@ -272,13 +272,12 @@ def test_a_part_of_the_parameters_under_masked_and_partition(name, mask):
             opt.update(SPLIT, opt.init(SPLIT), SPLIT, grad_fn=jax.grad(cost))
 
 
-def test_multi_steps_take_the_ascent_step_from_the_mean_gradient():
+def test_multi_steps_take_the_ascent_step_from_the_mean_gradient_and_the_function_of_the_last_call():
     opt = optax.MultiSteps(so.sam(optax.sgd(0.1), 0.05), every_k_schedule=2)
     state, params, gradient = opt.init(SPLIT), SPLIT, jax.grad(cost)
-    for scale in (0.5, 1.5):  # their mean is the gradient
-        updates, state = opt.update(
-            jax.tree.map(lambda g, by=scale: by * g, gradient(SPLIT)), state, params, grad_fn=gradient
-        )
+    for scale, grad_fn in ((0.5, jax.grad(lambda p: 9 * cost(p))), (1.5, gradient)):  # their mean is g
+        g = jax.tree.map(lambda g, by=scale: by * g, gradient(SPLIT))
+        updates, state = opt.update(g, state, params, grad_fn=grad_fn)
         params = optax.apply_updates(params, updates)
     alone = so.sam(optax.sgd(0.1), 0.05)
     expected, _ = alone.update(gradient(SPLIT), alone.init(SPLIT), SPLIT, grad_fn=gradient)

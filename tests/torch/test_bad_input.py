@@ -356,6 +356,15 @@ def test_a_lam_that_makes_the_step_all_penalty_is_told_once(options, heavy):
         assert len(said) == (heavy and lam > 1)
 
 
+@pytest.mark.parametrize("options", [{"exact": True}, {"r": 0.1}])
+def test_a_lam_that_destroys_the_network_at_once_is_told_all_the_same(options):
+    """Where the network is saturated the penalty is short again, so that it is no longer so in most steps."""
+    model = Net()
+    opt = CGD(SGD(model.parameters(), lr=0.1), model, lam=1e3, guard=False, **options)
+    said, _ = taken(opt, 12)
+    assert ["times as long as the loss's in most steps" in one for one in said] == [True]
+
+
 @pytest.mark.parametrize("name", ["CGD", "GapSAM"])
 def test_after_a_warning_as_an_error_the_run_goes_on(name):
     model = Net()

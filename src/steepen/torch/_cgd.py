@@ -20,6 +20,7 @@ from ._wrapper import Base, strength_of
 
 ACCURATE = {getattr(torch, name): length for name, length in ascent.ACCURATE.items()}
 _LOOK = 16  # steps between two looks at what to warn of
+_FIRST_LOOKS = (4, 8)  # a λ that is far too large has destroyed the network before the sixteenth step
 _HEAVY = 10.0  # ‖ν(g⁺ − g)‖/‖g‖ from which on a step is all penalty
 
 
@@ -197,14 +198,14 @@ class CGD(AscentOptimizer):
     # -- warnings and reports ---------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self.k % _LOOK:
+        if self.k % _LOOK and self.k not in _FIRST_LOOKS:
             return
         now = self._means.arrived()
         self._warn(
             "bound",
             f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
             "steps: a larger λ changes nothing, and a smaller one may",
-            when=bool(now["bound"] > 0.5),
+            when=self.k >= 2 * _LOOK and bool(now["bound"] > 0.5),
         )
         self._warn(
             "heavy",
