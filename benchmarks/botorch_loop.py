@@ -550,7 +550,7 @@ def main() -> None:
     parser.add_argument("--rows", default="100,1000,10000,100000", help="of `branin`")
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", default=str(Path(__file__).with_suffix(".jsonl")))
+    parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "botorch_loop.jsonl"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """The cost of `steepen.optax.value_and_grad` under `jit`, in units of bare gradients.
 
-    python benchmarks/optax_cost.py --out benchmarks      # on a GPU, or on a CPU with smaller shapes
-    python benchmarks/optax_cost.py --out benchmarks --page docs/optax.md
+    python benchmarks/optax_cost.py --out benchmarks/results      # on a GPU, or on a CPU with smaller shapes
+    python benchmarks/optax_cost.py --out benchmarks/results --page docs/optax.md
 
 A two-pass gradient is timed against two bare ones, g at the parameters and then at parameters that depend on
 it, in one program; with a fraction of 1/16, against one bare gradient, on a small GPT. All take turns, and a
@@ -117,15 +117,21 @@ def main(out: Path, page: Path | None, rounds: int) -> None:
             record["ratios"][f"{name}, {kind}"] = round(statistics.median(ratios), 3)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "optax_cost.jsonl"
-    known = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    known = read(path) if path.exists() else []
     records = {one["device"]: one for one in [*known, record]}
     path.write_text("".join(json.dumps(one) + "\n" for one in records.values()), "utf-8")
     print(record)
     if page is not None:
-        write(page, list(records.values()))
+        page.write_text(written(page.read_text("utf-8"), list(records.values())), "utf-8")
 
 
-def write(page: Path, records: list[dict[str, Any]]) -> None:
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return what was measured, one record for each device."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def written(text: str, records: list[dict[str, Any]]) -> str:
+    """Return a page with the table."""
     rows = list(dict.fromkeys(name for record in records for name in record["ratios"]))
     lines = [
         "| | " + " | ".join(record["device"] for record in records) + " |",
@@ -137,10 +143,7 @@ def write(page: Path, records: list[dict[str, Any]]) -> None:
             f"| {name} {what} | " + " | ".join(f"{r['ratios'].get(name, 0):.2f}" for r in records) + " |"
         )
     mark = r"(<!-- cost: written by benchmarks/optax_cost.py -->\n).*?(<!-- /cost -->)"
-    text = page.read_text("utf-8")
-    page.write_text(
-        re.sub(mark, lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text, flags=re.DOTALL), "utf-8"
-    )
+    return re.sub(mark, lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,37 @@ def test_a_search_ends_after_its_trials_and_with_the_budget():
     assert res.nfev == len(calls) == 3
 
 
+def noisy_quadratic(seed, part):
+    """Return f with values wrong by up to `part` of f(x0), at random, its exact gradient, x0 and x*."""
+    problem, Q = random_quadratic(4, seed, 1.0, 100.0)
+    x0, rng = 10 * problem.x0, np.random.default_rng(seed)
+    best = x0 - np.linalg.solve(Q, problem.grad(x0))
+    size = part * (problem.fun(x0) - problem.fun(best))
+    noisy = lambda x: problem.fun(x) - problem.fun(best) + size * rng.uniform(-1, 1)  # noqa: E731
+    return noisy, problem.grad, x0, best
+
+
+@pytest.mark.parametrize("part", [1e-1, 1e-2, 1e-3, 1e-5])
+def test_where_noise_drowns_the_values_a_given_gradient_leads_to_the_minimum(part):
+    """Of 20 runs one may be unlucky: noise is found by chance."""
+    ended = []
+    for seed in range(20):
+        noisy, grad, x0, best = noisy_quadratic(seed, part)
+        res = st.minimize(noisy, x0, jac=grad, gtol=1e-5)
+        ended.append((res.success, np.linalg.norm(res.x - best) <= 1e-4, res.nfev <= 100))
+    assert np.mean(ended, axis=0).min() >= 0.9
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.3])
+def test_a_wrong_gradient_is_not_taken_for_noise(wrong):
+    """f is exact, and ∇f is not its gradient: what slopes leave unexplained shrinks with the step."""
+    problem, _ = random_quadratic(4, 3)
+    e = np.array([0.0, 5.0, 0.0, -5.0])
+    res = st.minimize(problem.fun, problem.x0, jac=lambda x: wrong * problem.grad(x) + e)
+    assert not res.success
+    assert res.status is st.Status.LINE_SEARCH_FAILED
+
+
 class Exact(steps.Step):
     """The exact line search on a quadratic."""
 

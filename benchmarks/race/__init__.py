@@ -1,8 +1,9 @@
 """One race: problem sets × solvers × features, to a limit of evaluations.
 
 One evaluation is f and ∇f at one point; without a gradient it is one value. A problem counts as solved to
-an accuracy τ at the first evaluation with (f − f*)/(f0 − f*) ≤ τ, by f without its noise where it has some;
-f* is the lowest value that any solver of the race reached (`results.rows_of`).
+an accuracy τ at the first evaluation with (f − f*)/(f0 − f*) ≤ τ, by f without its noise where it has some,
+or at its last one if the solver ends at such a point. f* is the lowest value that any solver of the race
+reached (`results.rows_of`).
 
     from benchmarks.race import Case, race
 
@@ -30,7 +31,7 @@ from steepen._tools.workers import check_workers
 from .features import parsed
 from .one import measure
 from .results import Line, Results, Row, rows_of
-from .solvers import SOLVERS, available, mark, named
+from .solvers import SOLVERS, available, feature_for, mark, named
 
 __all__ = ["ACCURACIES", "SOLVERS", "Case", "Line", "Results", "Row", "available", "race"]
 
@@ -103,7 +104,7 @@ def race(
         raise ValueError("store: expected none with cases of your own, which a file cannot tell apart")
     # the largest problems take the longest: begun first, none is left alone at the end
     keys = [
-        (*entry, feature, solver, mark(solver))
+        (*entry, feature_for(solver, feature), solver, mark(solver))
         for entry in sorted(entries, key=lambda entry: -entries[entry][1])
         for feature in features
         for solver in solvers
@@ -119,7 +120,11 @@ def race(
             raise RuntimeError(f"{shown(done.key)}: {done.error}")
         found[done.key[:4]] = done.value
     order = [(*entry, feature, solver) for feature in features for entry in entries for solver in solvers]
-    return Results(rows_of([(key, found[key]) for key in order], levels), levels)
+    records = [
+        ((*entry, feature, solver), found[*entry, feature_for(solver, feature), solver])
+        for *entry, feature, solver in order
+    ]
+    return Results(rows_of(records, levels), levels)
 
 
 def _levels(accuracies: Sequence[float]) -> tuple[float, ...]:

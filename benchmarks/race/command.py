@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks.problems import SETS, Case
 
@@ -71,21 +73,17 @@ def main(argv: list[str] | None = None) -> None:
     if bool(given.sets) == bool(given.fun) or bool(given.fun) != bool(given.start):
         made.error("expected --sets, or --fun with --start")
     store = given.store
-    if given.sets:
-        sets, store = (
-            given.sets,
-            store or store_path("race" + "-defaults" * given.defaults + f"-{given.limit}"),
-        )
+    if given.sets and store is None:
+        store = store_path(kept_as(given.limit, given.seconds, given.defaults))
         store.parent.mkdir(parents=True, exist_ok=True)
-    else:
-        sets = [own(given.fun, given.start, given.jac)]
     try:
+        sets = given.sets or [own(given.fun, given.start, given.jac)]
         found = race(
             sets, given.solvers, given.features, limit=given.limit, tight=not given.defaults,
             accuracies=given.accuracies, seconds=given.seconds, store=store,
             workers=given.workers if given.sets else None, progress=sys.stderr.isatty(),
         )  # fmt: skip
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, ImportError, RuntimeError) as error:
         made.error(str(error))
     except KeyboardInterrupt:
         raise SystemExit("interrupted; the same command goes on") from None
@@ -102,13 +100,24 @@ def main(argv: list[str] | None = None) -> None:
 def own(fun: str, start: list[float], jac: str | None) -> Case:
     """Return the case of a function that is named by its module."""
     sys.path.insert(0, "")
-    value, slope = (None if one is None else _imported(one) for one in (fun, jac))
+    value = _imported("--fun", fun)
+    slope = None if jac is None else _imported("--jac", jac)
     both = None if slope is None else lambda x: (value(x), slope(x))
     return Case(fun.partition(":")[2], value, start, both)
 
 
-def _imported(name: str) -> object:
+def kept_as(limit: int, seconds: float, defaults: bool) -> str:
+    """Return the name of the file of runs with these settings, since one file has runs with one setting."""
+    return "-".join(
+        ["race", *["defaults"] * defaults, f"{limit}", *[f"{seconds:g}s"] * math.isfinite(seconds)]
+    )
+
+
+def _imported(option: str, name: str) -> Callable[[Any], Any]:
     module, sign, attribute = name.partition(":")
     if not sign:
-        raise SystemExit(f"--fun: expected module:name, got {name!r}")
-    return getattr(import_module(module), attribute)
+        raise ValueError(f"{option}: expected module:name, got {name!r}")
+    found = getattr(import_module(module), attribute, None)
+    if not callable(found):
+        raise ValueError(f"{option}: {module} has no function {attribute!r}")
+    return found

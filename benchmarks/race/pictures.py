@@ -116,6 +116,51 @@ def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
     return styles
 
 
+def by_noise(
+    results: Results, features: Mapping[str, str], noises: Sequence[str], accuracies: Sequence[float],
+    at: float,
+) -> Figure:  # fmt: skip
+    """Draw the share solved within `at` times n + 1 evaluations against the noise.
+
+    There is a column for each entry of `features`, its title and the feature without its number, and a row
+    for each accuracy.
+    """
+    figure = plot.blank(12.5, 3 * len(accuracies) + 0.6)
+    axes = figure.subplots(len(accuracies), len(features), sharex=True, sharey=True, squeeze=False)
+    styles = _styles(results.solvers, results.solvers[0])
+    at_noise = [float(noise) for noise in noises]
+    for row, accuracy in zip(axes, accuracies, strict=True):
+        for ax, (title, feature) in zip(row, features.items(), strict=True):
+            for name in reversed(results.solvers):  # the first one on top
+                parts = [results.of(feature=f"{feature}={noise}") for noise in noises]
+                shares = [float(part.shares(name, accuracy, [at])[0]) for part in parts]
+                ax.plot(at_noise, shares, marker="o", ms=3, **styles[name])
+            ax.set_xscale("log")
+            ax.set_ylim(-0.02, 1.02)
+            ax.set_xticks(at_noise[::2])
+            ax.minorticks_off()
+            plot.tidy(ax)
+            if row is axes[0]:
+                ax.set_title(title.replace("-", ", ") + " noise", fontsize="medium")
+        row[0].set_ylabel(f"share solved to {accuracy:.0e}".replace("e-0", "e-"))
+    unique = {line.get_label(): line for line in axes[0, 0].lines}
+    figure.legend(
+        [unique[name] for name in results.solvers], results.solvers, loc="outside right upper", frameon=False
+    )
+    figure.supxlabel("noise of a value", fontsize="medium")
+    figure.suptitle(
+        f"{len(results.of(feature=results.features[0]).sizes)} problems, {at:g}(n + 1) evaluations"
+    )
+    return figure
+
+
+def save_by_noise(results: Results, folder: str | os.PathLike[str], **shown: Any) -> list[Path]:
+    """Write that picture into an existing folder."""
+    path = Path(folder, "bench-noise.svg")
+    plot.save(by_noise(results, **shown), path)
+    return [path]
+
+
 def save(
     results: Results, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None,
     prefix: str = "", kinds: Sequence[str] = ("png", "svg"),

@@ -21,6 +21,8 @@ from .profiles import best_value, evaluations_to, geometric_mean, per_unknown, p
 AT = (10, 20, 50, 100)
 """Where the text of a data profile is read: so many times n + 1 evaluations."""
 RESAMPLED = 1000
+FEW = 12
+"""Of so many runs the text has a line each."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Row:
         Which solver on what.
     costs : tuple of float
         The evaluations to each accuracy: `inf` where it was not reached, NaN where the solver was left out.
+        With noise, the lowest value seen need not be at the lowest point; a solver that ends at a lower one
+        has reached it by its last evaluation.
     gap : float
         Where the solver ended: (f − f*)/(f0 − f*), or NaN if it named no point.
     used : int
@@ -170,6 +174,8 @@ class Results:
             interval = "" if math.isnan(line.low) else f"[{line.low:.3g}, {line.high:.3g}]"
             matches = f"{line.wins}/{line.losses}/{line.ties}"
             print(f"{line.solver:<44}{line.solved:>7}{line.ratio:>7.3g}{interval:>14}{matches:>11}{shares}")
+        if len(self.rows) <= FEW:
+            self._show_ends()
         for row in self.rows:
             if row.failed or row.outside:
                 what = (
@@ -178,6 +184,14 @@ class Results:
                     else f"evaluated {row.outside} points outside the box"
                 )
                 print(f"{row.solver} on {row.case}, {row.feature}: {what}")
+
+    def _show_ends(self) -> None:
+        """Print how each run ended."""
+        print(f"\n{'ends':<44}{'evaluations':>12}{'above f*':>12}  of f0 − f*, by f without its noise")
+        for row in self.rows:
+            who = f"{row.solver} on {row.case}, {row.feature}"
+            success = "success" if row.success else "failure"
+            print(f"{who:<44}{row.used:>12}{row.gap:>12.2g}  {success}, {row.word}")
 
     def save(self, path: Path) -> None:
         """Write the rows as text, whole."""
@@ -243,8 +257,8 @@ def rows_of(
 ) -> list[Row]:
     """Return the rows of runs; a key is set, case, feature and solver.
 
-    f* of a case is the lowest value, as it is judged, that any run on it reached, with any feature that
-    leaves the minimum where it is. If that is within the tightest accuracy of the lowest value known, f* is
+    f* of a case is the lowest value, as it is judged, that any run on it saw or ended at, with any feature
+    that leaves the minimum where it is. If that is within the tightest accuracy of the lowest value known, f* is
     the lower of the two: a value that no solver reached is not held against any of them.
     """
     runs = list(records)
@@ -252,6 +266,9 @@ def rows_of(
     for (set_, case, feature, _), record in runs:
         key = set_, case, family(feature)
         values = [f for _, f in record.get("improvements", ())]
+        end = record.get("end")
+        if end is not None and math.isfinite(end):
+            values.append(end)
         lowest[key] = min([lowest.get(key, math.inf), *values])
     rows: list[Row] = []
     for (set_, case, feature, solver), record in runs:
@@ -265,16 +282,19 @@ def rows_of(
             rows.append(plain)
             continue
         steps: list[tuple[int, float]] = [(k, f) for k, f in record["improvements"]]
-        costs = tuple(evaluations_to(steps, f0, fstar, accuracy) for accuracy in accuracies)
-        end, allowed = record["end"], record["allowed"]
+        end, allowed, used = record["end"], record["allowed"], record["used"]
         gap = _gap(end, f0, fstar)
+        costs = tuple(
+            min(evaluations_to(steps, f0, fstar, accuracy), used if gap <= accuracy else math.inf)
+            for accuracy in accuracies
+        )
         there = end <= allowed if allowed is not None and end is not None else math.isfinite(costs[-1])
         rows.append(
             replace(
                 plain,
                 costs=costs,
                 gap=gap,
-                idle=idle_part(steps, f0, record["used"]),
+                idle=idle_part(steps, f0, used),
                 success=record["success"],
                 there=bool(there),
                 failed=record["failed"],

@@ -62,6 +62,8 @@ class Solver:
         The largest n; for those that keep an n × n matrix. A step takes O(n²) time, with SciPy's BFGS O(n³).
     per_variable : int, optional
         At most so many evaluations for each variable: for those that take long without them.
+    by_values : bool
+        Whether it takes no gradient, so that its run is the same where one is given.
     """
 
     run: Callable[[Asked, Array], Ended]
@@ -69,6 +71,7 @@ class Solver:
     package: str = "scipy"
     largest: float = math.inf
     per_variable: int | None = None
+    by_values: bool = False
 
     @property
     def is_installed(self) -> bool:
@@ -109,7 +112,7 @@ def _scipy(method: str, tight: Mapping[str, Any], asked: Asked, x0: Array) -> En
     return Ended(bool(result.success), str(result.status), result.x, str(result.message), int(result.nfev))
 
 
-_WITHOUT = ("COBYQA", "COBYLA", "Nelder-Mead", "Powell")
+_WITHOUT = ("COBYQA", "Nelder-Mead", "COBYLA")
 
 
 def _nlopt(algorithm: str, asked: Asked, x0: Array) -> Ended:
@@ -361,12 +364,9 @@ SOLVERS: dict[str, Solver] = {
     "BB": Solver(_barzilai_borwein),
     "regularized-QN": Solver(partial(_regularized, False)),
     "regularized-QN-told": Solver(partial(_regularized, True)),
-    **{
-        name: Solver(partial(_scipy, name, {}), per_variable=_SLOW)
-        for name in ("COBYQA", "Nelder-Mead", "COBYLA")
-    },
-    "Py-BOBYQA": Solver(_pybobyqa, "pybobyqa", "Py-BOBYQA", per_variable=_SLOW),
-    "NEWUOA": Solver(_newuoa, "prima", "prima", per_variable=_SLOW),
+    **{name: Solver(partial(_scipy, name, {}), per_variable=_SLOW, by_values=True) for name in _WITHOUT},
+    "Py-BOBYQA": Solver(_pybobyqa, "pybobyqa", "Py-BOBYQA", per_variable=_SLOW, by_values=True),
+    "NEWUOA": Solver(_newuoa, "prima", "prima", per_variable=_SLOW, by_values=True),
     **{
         f"optimistix-{name}": Solver(partial(_optimistix, name), "optimistix", "optimistix", 1000)
         for name in ("BFGS", "NonlinearCG")
@@ -405,6 +405,14 @@ def named(name: str) -> Solver:
     if not found.is_installed:
         raise ImportError(f"solvers: {name} needs {found.package}: pip install {found.package}")
     return found
+
+
+def feature_for(name: str, feature: str) -> str:
+    """Return the feature with which a solver is run: one that takes no gradient needs none taken away."""
+    known = SOLVERS.get(name)
+    if known is None or not known.by_values:
+        return feature
+    return "+".join(part for part in feature.split("+") if part != "values") or "plain"
 
 
 @contextmanager

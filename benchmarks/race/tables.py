@@ -47,7 +47,14 @@ PEERS = [
 BY_VALUES = ["cgd-auto", "BFGS", "L-BFGS-B", "NLopt-LBFGS"]
 FREE = ["cgd-auto", "COBYQA", "Py-BOBYQA", "L-BFGS-B", "BFGS", "COBYLA", "Nelder-Mead"]
 RIVALS = ["cgd-auto", "regularized-QN", "regularized-QN-told", "L-BFGS-B", "BFGS", "COBYQA", "Nelder-Mead"]
-NOISES = ("1e-1", "1e-2", "1e-4", "1e-6", "1e-8")
+NOISES = tuple(f"1e-{digit}" for digit in range(1, 9))
+SPOILT = {
+    f"{'values' if values else 'gradients'}-{'absolute' if kind else 'relative'}": f"{values}noise{kind}"
+    for values in ("", "values+")
+    for kind in ("", "-abs")
+}
+"""The features of the table of noise, without the number: with or without ∇f, relative or absolute."""
+SHOWN = (1e-1, 1e-3)
 FIVE = ("1e-12", "1e-10", "1e-8", "1e-6")
 
 
@@ -148,28 +155,28 @@ def profiles(found: Results, accuracies: Sequence[float], at: Sequence[int], fea
     return markdown(["solver", *heads], rows)
 
 
-def by_noise(found: Results, prefix: str, accuracies: Sequence[float], at: Sequence[int]) -> str:
-    """Show for each noise the parts solved to each accuracy within so many times n + 1 evaluations."""
-    rows = []
-    for solver in found.solvers:
-        cells = []
-        for accuracy in accuracies:
-            for noise in NOISES:
-                shares = found.of(feature=f"{prefix}={noise}").shares(solver, accuracy, at)
-                cells.append(" / ".join(f"{share:.2f}" for share in shares))
-        rows.append([called(solver), *cells])
-    best = [
-        max(rows, key=lambda row, i=i: [float(one) for one in row[i].split(" / ")][::-1])[i]
-        for i in range(1, len(rows[0]))
-    ]
-    for row in rows:
-        row[1:] = [f"**{cell}**" if cell == top else cell for cell, top in zip(row[1:], best, strict=True)]
-    heads = [
-        f"to {level(accuracy)}: noise {noise}" if noise == NOISES[0] else noise
-        for accuracy in accuracies
-        for noise in NOISES
-    ]
-    return markdown(["solver", *heads], rows)
+def by_noise(found: Results, feature: str, accuracies: Sequence[float], at: Sequence[int]) -> str:
+    """Show for each accuracy and noise how many problems are solved within so many times n + 1 evaluations.
+
+    Bold is the largest number within the most evaluations.
+    """
+    rows: list[list[str]] = []
+    for accuracy in accuracies:
+        counts = [[solved(found, f"{feature}={noise}", one, accuracy, at) for noise in NOISES]
+                  for one in found.solvers]  # fmt: skip
+        most = [max(cell[-1] for cell in column) for column in zip(*counts, strict=True)]
+        for solver, own in zip(found.solvers, counts, strict=True):
+            cells = [" / ".join(map(str, cell)) for cell in own]
+            cells = [f"**{text}**" if cell[-1] == top else text
+                     for text, cell, top in zip(cells, own, most, strict=True)]  # fmt: skip
+            rows.append([level(accuracy), called(solver), *cells])
+    return markdown(["to", "solver", f"noise {NOISES[0]}", *NOISES[1:]], rows)
+
+
+def solved(found: Results, feature: str, solver: str, accuracy: float, at: Sequence[int]) -> list[int]:
+    """Return how many problems a solver solves within so many times n + 1 evaluations."""
+    part = found.of(feature=feature, solver=solver)
+    return [round(share * len(part.rows)) for share in part.shares(solver, accuracy, at)]
 
 
 def root(noise: str) -> str:
@@ -251,8 +258,8 @@ class Table:
         How long it takes on two cores.
     page : str
         The page, in `docs/`.
-    picture : str, optional
-        The name of pictures of the profiles, on the page, too.
+    picture : callable, optional
+        What writes pictures of the rows into the folder of the page.
     """
 
     title: str
@@ -265,7 +272,7 @@ class Table:
     tight: bool = True
     accuracies: Sequence[float] = ACCURACIES
     page: str = "benchmarks.md"
-    picture: str | None = None
+    picture: Callable[[Results, Path], Any] | None = None
     keep: Callable[[Row], bool] = field(default=lambda row: True)
 
 
@@ -273,9 +280,7 @@ SETS = {
     "mgh": "Moré–Garbow–Hillstrom, 59 problems, n 2–500", "large": "larger, 39 problems, n 50–1000",
     "nist": "NIST regressions, 54 problems, n 2–9",
 }  # fmt: skip
-_NOISY = [
-    f"{values}noise{kind}={noise}" for values in ("", "values+") for kind in ("", "-abs") for noise in NOISES
-]
+_NOISY = [f"{feature}={noise}" for feature in SPOILT.values() for noise in NOISES]
 _FIVE = [
     "plain", "values",
     *(
@@ -295,7 +300,7 @@ TABLES: dict[str, Table] = {
     "chosen-on": Table(
         "evaluations with gradients, on the problems that constants were chosen on", ["mgh", "large", "nist"],
         ["cgd-auto", *PEERS], {"chosen-on": partial(against, subject="cgd-auto", titles=SETS)}, "15",
-        picture="bench",
+        picture=partial(pictures.save, prefix="bench-", kinds=["svg"]),
     ),
     "values-held-out": Table(
         "evaluations without a gradient, on held-out problems", ["others"], BY_VALUES,
@@ -325,13 +330,11 @@ TABLES: dict[str, Table] = {
         "data profiles under noise of 1e-1 to 1e-8, with and without gradients, beside the rival of 2026",
         ["mgh-6"], RIVALS,
         {
-            f"noise-{'values' if values else 'gradients'}-{'absolute' if kind else 'relative'}": partial(
-                by_noise, prefix=f"{values}noise{kind}", accuracies=(1e-1, 1e-3), at=(20, 100)
-            )
-            for values in ("", "values+")
-            for kind in ("", "-abs")
+            f"noise-{name}": partial(by_noise, feature=feature, accuracies=SHOWN, at=(20, 100))
+            for name, feature in SPOILT.items()
         },
-        "6", _NOISY, limit=1000, tight=False, accuracies=(1e-1, 1e-3, 1e-5),
+        "8", _NOISY, limit=1000, tight=False, accuracies=(1e-1, 1e-3, 1e-5),
+        picture=partial(pictures.save_by_noise, features=SPOILT, noises=NOISES, accuracies=SHOWN, at=100),
     ),
     "kinks": Table(
         "how runs end at a kink", ["kinks"], ["cgd-auto", "BFGS"],
@@ -400,8 +403,9 @@ def write(name: str) -> None:
         print(f"\n{part}\n{text}")
         page = insert(page, part, text)
     path.write_text(page, "utf-8")
-    if TABLES[name].picture is not None:
-        pictures.save(Results.load(rows_path(name)), PAGES, prefix=f"{TABLES[name].picture}-", kinds=["svg"])
+    draw = TABLES[name].picture
+    if draw is not None:
+        draw(Results.load(rows_path(name)), PAGES)
 
 
 def main(argv: list[str] | None = None) -> None:

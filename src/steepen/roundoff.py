@@ -18,6 +18,7 @@ NOISE_LEVELS = 10.0  # a decrease counts from this many times the measured noise
 KINK = 3.0  # curvatures of two probes, one ten times as long, that differ by more are not those at x
 LONGEST = 1e-3  # noise makes probes longer, up to this part of the size of x
 DEEP = 5  # the most directions that are probed in each metric
+DROWNS = 4e-6  # noise drowns f where it is more than this part of it
 NEAR = 0.1  # noise is looked for at this part of the step in doubt
 
 
@@ -114,6 +115,11 @@ def _probed(ground: _Ground, metric: Vector, left: _Predicted) -> Asking[_Predic
         square = dot(residual, residual)
         way = residual + ratio(square, before) * way if before > 0 else residual
     return left
+
+
+def drowns(noise: float, f: float) -> bool:
+    """Return whether noise is so large a part of f that, where ∇f is given, slopes say more than values."""
+    return noise > DROWNS * abs(f)
 
 
 def _within(value: float, limit: float) -> bool:

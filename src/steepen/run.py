@@ -27,7 +27,7 @@ from .gradient_check import refuse_cut_graph
 from .methods.method import Method, Proposal
 from .problem import Problem
 from .questions import Asking, Denied, Gradient, Iterate, Moved, Point, Value, Vector
-from .roundoff import at_roundoff
+from .roundoff import at_roundoff, drowns
 from .schedules import VANISHED
 from .status import Status
 from .steps.step import Found, Step
@@ -74,6 +74,8 @@ class Run:
     """The optimality measure: ‖∇f‖, or with bounds the norm of the projected gradient."""
     largest_gnorm: float = 0.0
     """The largest of these so far."""
+    least_gnorm: float = math.inf
+    """The smallest."""
     status: Status | None = None
     error: float = nan
     """The error of the last gradient, where the end had to be confirmed by it."""
@@ -98,7 +100,7 @@ class Run:
     follows: bool = True
     """Whether it follows the method, rather than −∇f: until the switch turns the penalty off."""
     stalls: int = 0
-    """Steps since f last decreased."""
+    """Steps since f last decreased or, where noise drowns it, since ‖∇f‖ did."""
     stalled: bool = False
     """Whether these are too many."""
     times_doubted: int = 0
@@ -267,6 +269,10 @@ class Run:
         self.gnorm = self.problem.space.residual(here.x, here.g, self.gradient_norm)
         if self.gnorm > self.largest_gnorm:
             self.largest_gnorm = self.gnorm
+        if self.gnorm < self.least_gnorm:
+            self.least_gnorm = self.gnorm
+            if drowns(self.step.noise, here.f):
+                self.stalls = 0
 
     def _judge_small(self) -> Asking[None]:
         """End the run where ∇f is within a tolerance, and not doubted, or is not finite."""

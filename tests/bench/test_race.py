@@ -2,10 +2,12 @@
 
 import contextlib
 import math
+import re
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +145,18 @@ def test_kinks_have_their_minimum_where_it_is_said():
         assert all(case.value(case.x0 + 3 * rng.normal(size=len(case.x0))) >= case.known for _ in range(200))
 
 
+def test_an_end_at_a_lower_point_than_the_lowest_value_seen_counts_at_the_last_evaluation():
+    """With noise a lucky value hides better points; x as it is returned is what a user gets."""
+    seen = {"n": 2, "f0": 10.0, "known": 0.0, "allowed": None, "used": 40, "outside": 0, "success": True,
+            "word": "", "failed": False, "improvements": [(1, 10.0), (6, 0.5)]}  # fmt: skip
+    keys = [("s", "p", "noise=1e-1", name) for name in "ab"]
+    low, nowhere = rows_of(
+        zip(keys, (seen | {"end": 0.001}, seen | {"end": None}), strict=True), (1e-1, 1e-3)
+    )
+    assert (low.costs, low.gap) == ((6.0, 40.0), pytest.approx(1e-4))
+    assert nowhere.costs == (6.0, math.inf)
+
+
 # --- features ------------------------------------------------------------------------------------------
 
 SPOILS = {
@@ -250,6 +264,32 @@ def test_a_race_that_was_interrupted_goes_on_and_nothing_is_run_twice(tmp_path, 
         race(["coarse"], ["BFGS"], store=store, limit=300, tight=False)
 
 
+def test_a_solver_that_takes_no_gradient_is_run_once_with_and_without_one(monkeypatch):
+    module, made = sys.modules["benchmarks.race"], []
+    real = module.measure
+    monkeypatch.setattr(module, "measure", lambda *given: made.append(given[1:3]) or real(*given))
+    features = ["noise=1e-3", "values+noise=1e-3", "values"]
+    found = race(SMALL[:1], ["Nelder-Mead", "BFGS"], features, limit=60, tight=False)
+    assert [one for one, solver in made if solver == "Nelder-Mead"] == ["noise=1e-3", "plain"]
+    assert [one for one, solver in made if solver == "BFGS"] == features
+    assert found.features == features
+    noisy, again = (found.of(solver="Nelder-Mead", feature=one).rows[0] for one in features[:2])
+    assert (noisy.used, noisy.costs) == (again.used, again.costs)
+
+
+def test_the_store_of_something_else_is_refused_and_left(tmp_path):
+    store = tmp_path / "r.sqlite"
+    race(["coarse"], ["BFGS"], store=store, limit=20)
+    with contextlib.closing(sqlite3.connect(store)) as database, database:
+        (head,) = database.execute("SELECT text FROM about").fetchone()
+        database.execute("UPDATE about SET text = ?", (head.replace("results ", "results 9"),))
+    for content in (store.read_bytes(), b"x,y\n1,2\n"):
+        store.write_bytes(content)
+        with pytest.raises(ValueError, match=r"r\.sqlite"):
+            race(["coarse"], ["BFGS"], store=store, limit=20)
+        assert store.read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -302,6 +342,39 @@ def test_a_function_of_ones_own_with_noise_is_one_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "own (1), noise=1e-6, to 0.001" in done.stdout
     assert done.stdout.count("cgd-auto") >= 3
+    assert re.search(r"Nelder-Mead on loss, noise=1e-6 +\d+ +\S+  success, 0", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--fun none_such:loss --start 1", "No module named 'none_such'"),
+        ("--fun math:los --start 1", "--fun: math has no function 'los'"),
+        ("--fun math --start 1", "--fun: expected module:name, got 'math'"),
+        ("--fun math:pi --start 1", "--fun: math has no function 'pi'"),
+        ("--fun math:exp --jac math --start 1", "--jac: expected module:name, got 'math'"),
+        ("--fun json:loads --start 1", "cgd-auto on loads, plain: "),
+    ],
+)
+def test_a_function_that_is_not_there_or_fails_at_the_start_is_said_in_a_line(words, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(words.split())
+    assert said in capsys.readouterr().err
+
+
+def test_one_file_keeps_the_runs_of_one_setting():
+    settings = list(product((100, 3000), (math.inf, 0.5), (True, False)))
+    assert len({command.kept_as(*one) for one in settings}) == len(settings)
+
+
+def test_an_interrupted_command_says_that_it_goes_on(monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "race", interrupted)
+    with pytest.raises(SystemExit, match="interrupted; the same command goes on"):
+        command.main(["--sets", "coarse"])
 
 
 def test_the_command_prints_what_there_is_and_writes_rows_and_pictures(tmp_path, monkeypatch, capsys):

@@ -302,19 +302,25 @@ class Run:
         found, ahead = self.functions.both(point)
         trial, probing = rows & ~probing, rows & probing
         accepted = trial & (found <= f + rule.c * fall) & (found < f)
-        close, flatter, level = self._close(s, found, fall, dot(ahead, to - x))
+        rise = dot(ahead, to - x)
+        close, flatter, level = self._close(s, found, fall, rise)
         close &= trial & ~accepted
+        stuck = (search.trials > 0) & (search.trials % SUSPECT_TRIALS == 0) & jnp.isfinite(found)
+        stuck &= trial & ~accepted & ~close
         if self.budget.grads is not None:  # of a trial judged by its slope, and of a probe
-            poor = (close | probing) & (s.counts.njev >= self.budget.grads)
-            s, close, probing = (
+            poor = (close | stuck | probing) & (s.counts.njev >= self.budget.grads)
+            s, close, stuck, probing = (
                 self._ended(s, poor, int(Status.MAX_GRADIENTS)),
                 close & ~poor,
+                stuck & ~poor,
                 probing & ~poor,
             )
         doubts = search.doubts + close
         noisy = close & ~level & (flatter | (doubts == SUSPECT_TRIALS))
+        noisy |= stuck & (abs(found - f - 0.5 * (fall + rise)) > abs(rise - fall))
         by_slope = close & flatter & level
-        counts = s.counts._replace(nfev=s.counts.nfev + trial, njev=s.counts.njev + (close | probing))
+        slopes = close | stuck | probing
+        counts = s.counts._replace(nfev=s.counts.nfev + trial, njev=s.counts.njev + slopes)
         s = s._replace(status=jnp.where(noisy, FAILED, s.status))
         accepted = (accepted | by_slope) & s.running
         s = s._replace(search=search._replace(doubts=doubts, last=jnp.where(accepted, t, search.last)))

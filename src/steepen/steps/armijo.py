@@ -1,4 +1,8 @@
-"""Armijo backtracking, the default step: allows for the noise of f, and uses slopes at ties."""
+"""Armijo backtracking, the default step: allows for the noise of f, and uses slopes at ties.
+
+Where noise drowns the values, and ∇f is given, slopes judge alone, as in the approximate Wolfe conditions of
+Hager and Zhang (2005): a trial is accepted unless the slope there rises too steeply.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from .._tools.check import number, whole
 from ..differences.tuning import SHORTEST
 from ..problem import Problem
 from ..questions import Asking, Denied, Point, Value, Vector
-from ..roundoff import noise_near
+from ..roundoff import drowns, noise_near
 from ..vectors import dot, ratio, same
 from .step import Found, Step
 
@@ -21,6 +25,7 @@ SUSPECT, WARY = 1e-6, 4e-6  # changes and predicted decreases of less than this 
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4  # by how much a step is lengthened or cut (see `_further`), how often
 FORGIVEN = 2.0  # f may increase by this many times the estimated error of a value
 SUSPECT_TRIALS = 4  # after this many trials that noise may have corrupted, the noise is estimated
+PERSISTS = 0.01  # noise shows over this part of a step as well; what an inaccurate slope adds shrinks with it
 PROBED = 1e-6  # a curvature estimate, which noise may make far too large, cuts a step to no less than this
 
 
@@ -81,15 +86,28 @@ class Armijo(Step):
         self.last, doubts = 0.0, 0
         for trial in range(self.trials):
             point, fall = space.ahead(x, g, p, t, slope)
-            if trial and self._lost(point, x, fall, eps_f, not cheap and not first and t < SHORTEST):
+            if trial and self._lost(point, here, fall, eps_f, not cheap and not first and t < SHORTEST):
                 return None
             found = yield Value(point)
+            if cheap and self._drowned(found, f, problem.eps):
+                ahead, rise = yield from _slope(problem, space.way(x, p, t, point), point, found)
+                if rise < FLATTER * abs(fall):
+                    self.last = t
+                    return Found(t, point, found, ahead)
+                t = _within(t, ratio(fall * t, fall - rise))
+                continue
             accepted, ahead = found <= f + self.c * fall + allowed and found < f + allowed, None
-            if not accepted and cheap and self._close(found, f, fall, problem.eps):
-                doubts += 1
+            if not accepted and cheap:
                 way = space.way(x, p, t, point)
-                ahead = yield from self._flatter(problem, here, point, way, found, fall, doubts)
-                accepted = ahead is not None
+                if self._close(found, f, fall, problem.eps):
+                    doubts += 1
+                    ahead = yield from self._flatter(problem, here, point, way, found, fall, doubts)
+                    accepted = ahead is not None
+                elif self._in_vain(trial, found) and (
+                    yield from self._contradicts(problem, here, point, way, found, fall)
+                ):
+                    t = start  # the trials were cut for nothing
+                    continue
             if accepted:
                 if not cheap:
                     t, point, found = yield from self._further(problem, here, p, slope, t == start, t, found)
@@ -101,9 +119,35 @@ class Armijo(Step):
             t = cut
         return None
 
-    def _lost(self, point: Vector, x: Vector, fall: float, eps_f: float, short: bool) -> bool:
+    def _lost(self, point: Vector, here: Point, fall: float, eps_f: float, short: bool) -> bool:
         """Return whether a step is lost in the rounding of x, or in the noise of f: it needs no value."""
-        return short or not max(eps_f, self.noise) <= LEVEL * abs(fall) or same(point, x)
+        noise = 0.0 if drowns(self.noise, here.f) else self.noise
+        return short or not max(eps_f, noise) <= LEVEL * abs(fall) or same(point, here.x)
+
+    @staticmethod
+    def _in_vain(trial: int, found: float) -> bool:
+        """Return whether so many trials have failed that f itself is doubted."""
+        return trial > 0 and trial % SUSPECT_TRIALS == 0 and math.isfinite(found)
+
+    def _drowned(self, found: float, f: float, eps: float) -> bool:
+        """Return whether noise drowns f, and the difference of two values with it."""
+        return drowns(self.noise, f) and _level(found, f, eps, self.noise)
+
+    def _contradicts(
+        self, problem: Problem, here: Point, point: Vector, way: Vector, found: float, fall: float
+    ) -> Asking[bool]:
+        """Return whether noise drowns f: a trial contradicts both slopes, and so do values close to x."""
+        f, eps = here.f, problem.eps
+        _, rise = yield from _slope(problem, way, point, found)
+        if abs(found - f - 0.5 * (fall + rise)) <= abs(rise - fall):
+            return False
+        seen = 0.0
+        for part in (PERSISTS, 1.0):
+            seen = yield from noise_near(problem, here, part * way)
+            if not (drowns(seen, f) and _level(found, f, eps, seen)):
+                return False
+        self.noise = max(self.noise, seen)
+        return True
 
     def _close(self, found: float, f: float, fall: float, eps: float) -> bool:
         """Return whether rounding or noise may hide a decrease of f."""
@@ -172,6 +216,12 @@ class Armijo(Step):
         return t, point, found
 
 
+def _slope(problem: Problem, way: Vector, point: Vector, found: float) -> Asking[tuple[Vector, float]]:
+    """Return ∇f at a trial, and the change of f over the way there by its slope."""
+    ahead = yield from problem.gradient(point, found)
+    return ahead, dot(ahead, way)
+
+
 def _level(found: float, f: float, eps: float, noise: float) -> bool:
     """Return whether two values of f differ by no more than its rounding or its noise explains."""
     return abs(found - f) <= LEVEL * max(eps * abs(f), noise)
@@ -179,5 +229,9 @@ def _level(found: float, f: float, eps: float, noise: float) -> bool:
 
 def _cut(t: float, found: float, f: float, fall: float) -> float:
     """Return the minimiser of the parabola through f, the slope and the trial, within [t/10, t/2]."""
-    best = ratio(-fall * t, 2 * (found - f - fall))
+    return _within(t, ratio(-fall * t, 2 * (found - f - fall)))
+
+
+def _within(t: float, best: float) -> float:
+    """Return a shorter step: the best one, within [t/10, t/2]."""
     return min(max(best if math.isfinite(best) else 0.0, 0.1 * t), 0.5 * t)

@@ -6,7 +6,7 @@ import pytest
 
 from ...public import ROOT, blocks
 
-MEASURED = ROOT / "benchmarks" / "botorch_loop.jsonl"
+MEASURED = ROOT / "benchmarks" / "results" / "botorch_loop.jsonl"
 
 
 @pytest.mark.slow
