@@ -74,7 +74,7 @@ class Run:
     """The optimality measure: ‖∇f‖, or with bounds the norm of the projected gradient."""
     largest_gnorm: float = 0.0
     """The largest of these so far."""
-    least_gnorm: float = math.inf
+    least_gnorm: float = inf
     """The smallest."""
     status: Status | None = None
     error: float = nan
