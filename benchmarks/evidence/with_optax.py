@@ -197,7 +197,9 @@ def drawn_by_torch(task: Task, seeds: int) -> Draws:
         shapes = len(task.data[0]), task.data[0].shape[1]
         p = [one.detach().numpy() for one in mlp(shapes[1], 100, seed).parameters()]
         late = np.roll(rows(shapes[0], seed), turn, axis=0)
-        return Draws([(w.T, b) for w, b in zip(p[::2], p[1::2], strict=True)], rows(shapes[0] - watched, seed), late)
+        return Draws(
+            [(w.T, b) for w, b in zip(p[::2], p[1::2], strict=True)], rows(shapes[0] - watched, seed), late
+        )
 
     return jax.tree.map(lambda *parts: jnp.stack(parts), *map(of, range(seeds)))
 
