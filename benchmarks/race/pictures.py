@@ -129,10 +129,11 @@ def by_noise(
     axes = figure.subplots(len(accuracies), len(features), sharex=True, sharey=True, squeeze=False)
     styles = _styles(results.solvers, results.solvers[0])
     at_noise = [float(noise) for noise in noises]
+    found = {one: results.of(feature=one) for one in results.features}
     for row, accuracy in zip(axes, accuracies, strict=True):
         for ax, (title, feature) in zip(row, features.items(), strict=True):
             for name in reversed(results.solvers):  # the first one on top
-                parts = [results.of(feature=f"{feature}={noise}") for noise in noises]
+                parts = [found[f"{feature}={noise}"] for noise in noises]
                 shares = [float(part.shares(name, accuracy, [at])[0]) for part in parts]
                 ax.plot(at_noise, shares, marker="o", ms=3, **styles[name])
             ax.set_xscale("log")
