@@ -1,6 +1,6 @@
 """How runs without a gradient end on what real functions do: noise, flat directions, few digits, boxes.
 
-    python -m benchmarks.ends [processes] [float32] [noise] [boxes] [each] [fresh]
+    python -m benchmarks.ends [processes] [float32] [noise] [boxes] [starts] [each] [fresh]
 
 - `processes`: 30 likelihoods of Gaussian processes in five logarithms (the length along one input has no
   minimum: a flat direction), and the same shifted, so that 0 is nothing special. A run is at the minimum
@@ -10,8 +10,10 @@
   A far success ends more than 20 times the noise above the minimum.
 - `boxes`: 800 convex quadratics of two to six variables in a box. An end contradicts `res.jac` where a
   success leaves a projected gradient above the tolerance and f above its minimum, or a failure does not.
+- `starts`: the first step on the held-out problems, shifted so that 0 means nothing, where a survey has found
+  f″ at the start: each variable by no more than its size, as it is, against a step of length 1 along −∇f.
 
-Without a name, all four are run. `fresh` draws what `noise` runs from other seeds than those on which
+Without a name, all five are run. `fresh` draws what `noise` runs from other seeds than those on which
 constants were chosen. `after the last gain` is the median share of values that were made after f was within
 a part of 1e-8 of the whole decrease of where it ended (for noise, within the noise).
 """
@@ -21,14 +23,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize as so
+from benchmarks.problems import cases
 
 import steepen as st
+from steepen.methods.auto import CGDAuto
 
 Function = Callable[[Any], float]
 
@@ -286,7 +291,50 @@ def boxes(each: bool) -> None:
     print(f"    {dict(ends)}; after the last gain {np.median(idle):.2f}   (bar: no contradiction)")
 
 
-PARTS = {"processes": processes, "float32": float32, "noise": noise, "boxes": boxes}
+# --- first steps ---------------------------------------------------------------------------------------
+
+
+def starts(each: bool) -> None:
+    ratios: dict[float, list[float]] = {1e-3: [], 1e-5: [], 1e-8: []}
+    differ = 0
+    for seed, case in enumerate(cases("others").values()):
+        x0 = np.asarray(case.x0, dtype=float)
+        shift = np.random.default_rng(FIRST + seed).uniform(-10, 10, x0.size) * max(1.0, norm(x0))
+        runs = []
+        for gradient in (False, True):
+            f = Watched(lambda x, case=case, shift=shift: float(case.value(x - shift)))
+            with along_the_gradient() if gradient else nullcontext():
+                st.minimize(f, x0 + shift, trace=False, budget=st.Budget(evals=20_000))
+            runs.append(np.minimum.accumulate(np.array(f.values)))
+        least = min(lowest[-1] for lowest in runs)
+        if len(runs[0]) == len(runs[1]) and (runs[0] == runs[1]).all():
+            continue
+        differ += 1
+        for accuracy, found in ratios.items():
+            level = least + accuracy * (runs[0][0] - least)
+            if max(lowest[-1] for lowest in runs) <= level:
+                own, other = (int(np.argmax(lowest <= level)) + 1 for lowest in runs)
+                found.append(other / own)
+        if each:
+            print(f"  {case.name:30} {len(runs[0]):6} {len(runs[1]):6}")
+    means = "/".join(f"{np.exp(np.mean(np.log(found))):.2f}" for found in ratios.values())
+    both = "/".join(str(len(found)) for found in ratios.values())
+    print(f"first steps on {differ} shifted problems, along −∇f over by size: values {means}")
+    print(f"    to 1e-3/1e-5/1e-8, on the {both} that both solve")
+
+
+@contextmanager
+def along_the_gradient() -> Iterator[None]:
+    """Let a first step ignore f″ and the sizes of the variables."""
+    before = CGDAuto._take_curvature
+    CGDAuto._take_curvature = lambda *_: None
+    try:
+        yield
+    finally:
+        CGDAuto._take_curvature = before
+
+
+PARTS = {"processes": processes, "float32": float32, "noise": noise, "boxes": boxes, "starts": starts}
 
 
 def main() -> None:
