@@ -131,7 +131,7 @@ def by_noise(
     at_noise = [float(noise) for noise in noises]
     found = {one: results.of(feature=one) for one in results.features}
     for row, accuracy in zip(axes, accuracies, strict=True):
-        for ax, (title, feature) in zip(row, features.items(), strict=True):
+        for ax, feature in zip(row, features.values(), strict=True):
             for name in reversed(results.solvers):  # the first one on top
                 parts = [found[f"{feature}={noise}"] for noise in noises]
                 shares = [float(part.shares(name, accuracy, [at])[0]) for part in parts]
@@ -141,9 +141,9 @@ def by_noise(
             ax.set_xticks(at_noise[::2])
             ax.minorticks_off()
             plot.tidy(ax)
-            if row is axes[0]:
-                ax.set_title(title.replace("-", ", ") + " noise", fontsize="medium")
         row[0].set_ylabel(f"share solved to {accuracy:.0e}".replace("e-0", "e-"))
+    for ax, title in zip(axes[0], features, strict=True):
+        ax.set_title(title.replace("-", ", ") + " noise", fontsize="medium")
     unique = {line.get_label(): line for line in axes[0, 0].lines}
     figure.legend(
         [unique[name] for name in results.solvers], results.solvers, loc="outside right upper", frameon=False

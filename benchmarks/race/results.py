@@ -258,8 +258,8 @@ def rows_of(
     """Return the rows of runs; a key is set, case, feature and solver.
 
     f* of a case is the lowest value, as it is judged, that any run on it saw or ended at, with any feature
-    that leaves the minimum where it is. If that is within the tightest accuracy of the lowest value known, f* is
-    the lower of the two: a value that no solver reached is not held against any of them.
+    that leaves the minimum where it is. If that is within the tightest accuracy of the lowest value known,
+    f* is the lower of the two: a value that no solver reached is not held against any of them.
     """
     runs = list(records)
     lowest: dict[tuple[str, str, str], float] = {}
