@@ -93,7 +93,7 @@ def minimize(
     whole("slots", 1 if slots is None else slots, 1)
     program, x, inputs, mesh = asked.program, asked.x, asked.inputs, asked.mesh
     rows = int(x.shape[0]) if x.ndim == 2 else None
-    still_x, still_inputs = still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
+    still_x, still_inputs = still = held((x, inputs)) if is_traced((x, inputs)) else (x, inputs)
     found = solve(program, still_x, still_inputs, slots, mesh)
     if not is_traced((still, found)):
         found = continued(program, still_x, still_inputs, found)
@@ -106,6 +106,11 @@ def minimize(
     if throw:
         thrown(found.status)
     return found._replace(aux=jax.tree.unflatten(asked.aux, found.aux) if has_aux else None)
+
+
+def held(arrays: Any) -> Any:
+    """Return arrays through which no derivative passes."""
+    return jax.tree.map(jax.lax.stop_gradient, arrays)
 
 
 class Prepared(NamedTuple):

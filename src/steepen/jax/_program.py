@@ -57,6 +57,8 @@ class Shape:
         """Return a point as a vector, or points with a leading axis as a matrix."""
         arrays = jax.tree.leaves(point)
         rows = arrays[0].shape[: arrays[0].ndim - len(self.leaves[0].shape)]
+        if len(arrays) == 1 and arrays[0].shape == (*rows, self.size):  # it is a vector
+            return arrays[0].astype(self.dtype)
         return jnp.concatenate([a.astype(self.dtype).reshape(*rows, -1) for a in arrays], axis=-1)
 
     def point(self, x: Any) -> Any:
@@ -104,7 +106,8 @@ def _kind(leaf: Any) -> str:
 
 def _promoted(leaf: Any) -> Any:
     """Return a leaf as an array of floating-point numbers."""
-    return jnp.asarray(leaf, None if _kind(leaf) in FLOATS else jnp.result_type(float))
+    known = _kind(leaf) in FLOATS
+    return leaf if known and isinstance(leaf, jax.Array) else jnp.asarray(leaf, None if known else float)
 
 
 def _check_leaf(name: str, leaf: Any) -> None:

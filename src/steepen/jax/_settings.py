@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, Unpack, cast
 
 import numpy as np
@@ -166,6 +167,14 @@ def filled(
     rows: tuple[int, ...], dtype: Any, method: str | Method, **given: Any
 ) -> tuple[Settings, dict[str, Any]]:
     """Return the settings with names in place of numbers, and the numbers; raise if they do not compile."""
+    simple = all(isinstance(value, SIMPLE) for value in (method, *given.values()))
+    settings, numbers = (_kept if simple else _filled)(rows, dtype, method, **given)
+    return settings, dict(numbers)
+
+
+def _filled(
+    rows: tuple[int, ...], dtype: Any, method: str | Method, **given: Any
+) -> tuple[Settings, dict[str, Any]]:
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
     for name, part in (("lam", settings.direction), ("step", settings.step)):
         schedule = getattr(part, "schedule" if name == "step" else "lam", None)
@@ -182,6 +191,12 @@ def filled(
         return name
 
     return with_numbers(settings, taken), numbers
+
+
+SIMPLE = (str, int, float, Budget, type(None))
+"""What cannot change: settings that are all of these kinds are checked once."""
+
+_kept = lru_cache(maxsize=FEW, typed=True)(_filled)
 
 
 def _known(value: Any) -> Any:
