@@ -118,14 +118,16 @@ def test_at_a_saddle_and_at_a_maximum_there_is_none():
 
 @pytest.mark.parametrize("noise", [1e-8, 1e-6, 1e-4])
 def test_noisy_values_tell_it_to_a_few_percent(noise):
-    draws = np.random.default_rng(1)
-    matrix = np.array([[4.0, 1.0], [1.0, 0.5]])
+    """In the median of five draws: one in ten is farther off, as it hangs on a few values."""
+    matrix, found = np.array([[4.0, 1.0], [1.0, 0.5]]), []
+    for seed in range(1, 6):
+        draws = np.random.default_rng(seed)
 
-    def fun(x):
-        return 10 + 0.5 * x @ matrix @ x + noise * draws.standard_normal()
+        def fun(x, draws=draws):
+            return 10 + 0.5 * x @ matrix @ x + noise * draws.standard_normal()
 
-    res = st.minimize(fun, [1.0, 2.0])
-    close(res.covariance(), matrix, 0.05)
+        found.append(st.minimize(fun, [1.0, 2.0]).covariance())
+    close(np.median(found, axis=0), matrix, 0.03)
 
 
 def test_a_result_without_its_function_says_so():
