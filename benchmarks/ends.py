@@ -1,6 +1,6 @@
 """How runs without a gradient end on what real functions do: noise, flat directions, few digits, boxes.
 
-    python -m benchmarks.ends [processes] [float32] [noise] [boxes] [starts] [each] [fresh]
+    python -m benchmarks.ends [processes] [float32] [noise] [boxes] [rounded] [starts] [each] [fresh]
 
 - `processes`: 30 likelihoods of Gaussian processes in five logarithms (the length along one input has no
   minimum: a flat direction), and the same shifted, so that 0 is nothing special. A run is at the minimum
@@ -10,12 +10,15 @@
   A far success ends more than 20 times the noise above the minimum.
 - `boxes`: 800 convex quadratics of two to six variables in a box. An end contradicts `res.jac` where a
   success leaves a projected gradient above the tolerance and f above its minimum, or a failure does not.
+- `rounded`: 360 quadratics of three variables, one or two of which are rounded to 1 … 7 decimals. A false
+  success ends more than 30 units of the last decimal, squared, above the lowest value; the others are off
+  where they are more than 1e-3 from their best for the rounded ones as they are.
 - `starts`: the first step on the held-out problems, shifted so that 0 means nothing, where a survey has found
   f″ at the start: each variable by no more than its size, as it is, against a step of length 1 along −∇f.
 
-Without a name, all five are run. `fresh` draws what `noise` runs from other seeds than those on which
-constants were chosen. `after the last gain` is the median share of values that were made after f was within
-a part of 1e-8 of the whole decrease of where it ended (for noise, within the noise).
+Without a name, all six are run. `fresh` draws what `noise`, `rounded` and `starts` run from other seeds
+than those on which constants were chosen. `after the last gain` is the median share of values that were
+made after f was within a part of 1e-8 of the whole decrease of where it ended (for noise, within the noise).
 """
 
 from __future__ import annotations
@@ -291,6 +294,61 @@ def boxes(each: bool) -> None:
     print(f"    {dict(ends)}; after the last gain {np.median(idle):.2f}   (bar: no contradiction)")
 
 
+# --- rounded variables ---------------------------------------------------------------------------------
+
+
+def partly_rounded(seed: int, decimals: int) -> tuple[Function, Any, Callable[[Any], float], float]:
+    """Return a quadratic that rounds some variables, a start, how far others are off, and the highest end."""
+    rng = np.random.default_rng(seed)
+    middle, away = rng.standard_normal(3), rng.standard_normal(3) * rng.choice([0.3, 1, 3])
+    root = rng.standard_normal((3, 3)) if seed % 2 else np.eye(3)
+    H = root @ root.T + 0.1 * np.eye(3)
+    coarse = [1] if seed % 3 else [0, 2]
+    free = [i for i in range(3) if i not in coarse]
+
+    def fun(x):
+        x = np.array(x)
+        x[coarse] = np.round(x[coarse], decimals)
+        return float(1 + (x - middle) @ H @ (x - middle))
+
+    def best(rounded):
+        """Return the minimum with these values of the rounded variables."""
+        x = np.zeros(3)
+        x[coarse] = rounded
+        beside = H[np.ix_(free, coarse)] @ (x - middle)[coarse]
+        x[free] = middle[free] - np.linalg.solve(H[np.ix_(free, free)], beside)
+        return x
+
+    def off(x):
+        return float(abs(x - best(np.round(x[coarse], decimals)))[free].max())
+
+    near = np.round(middle[coarse], decimals)
+    steps = np.array(np.meshgrid(*[np.arange(-3, 4)] * len(coarse))).reshape(len(coarse), -1).T
+    lowest = min(fun(best(near + step * 10.0**-decimals)) for step in steps)
+    unit = np.linalg.eigvalsh(H)[-1] * 10.0 ** (-2 * decimals)
+    return fun, middle + away, off, lowest + 30 * unit + 1e-9
+
+
+def rounded(each: bool) -> None:
+    total, ends = Counter[str](), Counter[str]()
+    for seed in range(FIRST, FIRST + 60):
+        for decimals in (1, 2, 3, 4, 5, 7):
+            fun, start, off, allowed = partly_rounded(seed, decimals)
+            res = st.minimize(fun, start, trace=False)
+            near, apart = res.fun <= allowed, off(res.x)
+            ends[res.status.name] += 1
+            count(
+                total, at_the_minimum=near, false_successes=res.success and not near,
+                failures=not res.success, others_off=apart > 1e-3, values=res.nfev,
+            )  # fmt: skip
+            if each and not (near and res.success):
+                print(
+                    f"  {seed:3} {decimals} {res.status.name:18} {res.nfev:5} above {res.fun - allowed:8.1e}"
+                )
+    print("360 quadratics, partly rounded: " + ", ".join(f"{what} {n}" for what, n in total.items()))
+    print(f"    {dict(ends)}   (bar: 1 in 100 false)")
+
+
 # --- first steps ---------------------------------------------------------------------------------------
 
 
@@ -334,7 +392,14 @@ def along_the_gradient() -> Iterator[None]:
         CGDAuto._take_curvature = before
 
 
-PARTS = {"processes": processes, "float32": float32, "noise": noise, "boxes": boxes, "starts": starts}
+PARTS = {
+    "processes": processes,
+    "float32": float32,
+    "noise": noise,
+    "boxes": boxes,
+    "rounded": rounded,
+    "starts": starts,
+}
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def test_the_step_of_a_rounded_variable_is_that_between_two_jumps():
     x = np.array([0.505 + 1e-9, 0.5])
     gradients = adaptive_of(x)
     gradients.known.jumps = True
-    assert Driver(few)(gradients._finds_grid(x, few(x), np.zeros(2)))
+    assert Driver(few)(gradients._finds_grid(x, few(x), np.zeros(2), np.zeros(2)))
     assert ((gradients.known.grid > 4e-3) & (gradients.known.grid < 2e-2)).all()
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 import scipy.optimize
+from benchmarks.ends import partly_rounded
 from benchmarks.problems import problems
 
 import steepen as st
@@ -340,6 +341,19 @@ def test_a_rounded_variable_leaves_the_others_their_accuracy(decimals):
     res = st.minimize(fun, MIDDLE + AWAY)
     assert abs(res.x - MIDDLE)[[0, 2]].max() <= 1e-3
     assert res.fun - lowest <= 30 * 10.0 ** (-2 * decimals)
+
+
+@pytest.mark.bits
+def test_rounded_variables_among_smooth_ones_make_no_false_success():
+    """Of these 54 runs 19 were false: two jumps have a common divisor, and an f″ may come of a jump."""
+    false = off = 0
+    for seed, decimals in itertools.product(range(18), (2, 4, 5)):
+        fun, start, apart, allowed = partly_rounded(seed, decimals)
+        res = st.minimize(fun, start)
+        false += res.success and res.fun > allowed
+        off += apart(res.x) > 1e-3
+    assert false <= 1
+    assert off <= 6
 
 
 def test_a_variable_on_which_f_does_not_depend_is_no_rounded_one():

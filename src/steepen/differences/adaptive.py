@@ -87,12 +87,11 @@ class AdaptiveDifferences(DifferenceGradient):
             yield from self.survey(x, here)
         ahead, back = self.intervals(x, here, known.central)
         g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
-        # where f″ is known, the interval is so short that f may well stand still at a minimum; on both sides
-        # it does so only where x is rounded more coarsely than where that was found
-        coarser = (second == 0) & (known.grid > 0)
-        known.sought = known.sought & ~coarser
-        still = np.where((g == 0) & (np.isnan(known.curvature) | coarser), np.abs(ahead), 0.0)
-        if (yield from self._finds_grid(x, here, still)):
+        stands = (g == 0) & ((second == 0) | np.isnan(second))  # two values that are equal may show a bend
+        # along a rounded variable it does so where x is rounded more coarsely than where that was found
+        known.sought = known.sought & ~((second == 0) & (known.grid > 0))
+        still = np.where(stands, np.abs(ahead), 0.0)
+        if (yield from self._finds_grid(x, here, still, g * (ahead + back))):
             ahead, back = self.intervals(x, here, known.central)
             g, second = yield from self._quotients(x, here, ahead, back, gradients=1)
         square = np.where(back > 0, ahead * back, 1.0)
@@ -166,12 +165,13 @@ class AdaptiveDifferences(DifferenceGradient):
             if r.any():
                 known.blur = np.where(r > 0, 0.5 * np.abs(g) * r + known.least_blur, 0.0)
 
-    def _finds_grid(self, x: Vector, f: float, still: Floats) -> Asking[bool]:
+    def _finds_grid(self, x: Vector, f: float, still: Floats, changes_seen: Floats) -> Asking[bool]:
         """Find how far variables have to move before f changes; return whether that is news.
 
         f stands still along a variable that is rounded, and then jumps; a smooth f that has not changed over
         a tenth of the way changes by few roundings over it. Each variable is looked at once, from the length
-        on over which f stood still. Jumps that are multiples of one step are those of a quantised f.
+        on over which f stood still. Where all changes of f, those along other variables too, are multiples of
+        one step, f is quantised, and not x.
         """
         known, point = self.known, to_numpy(x)
         if known.jumps:
@@ -191,8 +191,10 @@ class AdaptiveDifferences(DifferenceGradient):
             grid, blur = np.where(jumped, h, grid), np.where(jumped, most, blur)
             jumps += changes[:, jumped].ravel().tolist()
             open = open & (least == 0) & (10 * h <= np.maximum(np.abs(point), 1.0))
-        quantum = step_between(jumps, self.eps * abs(f))
-        if not grid.any() or quantum > 0:
+        if not grid.any():
+            return False
+        quantum = step_between([*jumps, *changes_seen[changes_seen != 0].tolist()], self.eps * abs(f))
+        if quantum > 0:
             known.resolution = known.resolution or quantum / known.scale(f)
             return False
         for part in (0.5, 0.25):  # from within a factor of ten to less than two

@@ -102,15 +102,19 @@ class FDState(NoiseModel):
         return 0.125 * np.nan_to_num(self.curvature) * self.grid**2
 
     def eps_f(self, f: float) -> float:
-        return max(super().eps_f(f), float(self.blur.sum()))
+        return max(self.eps_of_values(f), float(self.blur.sum()))
+
+    def eps_of_values(self, f: float) -> float:
+        """Return by how much a value of f may be wrong where no rounded variable moves."""
+        return super().eps_f(f)
 
     def eps_along(self, f: float) -> Floats:
         """Return by how much two values may be wrong that differ in one variable, for each of them."""
-        return np.maximum(super().eps_f(f), self.blur)
+        return np.maximum(self.eps_of_values(f), self.blur)
 
     def eps_at_minimum(self, f: float) -> float:
         """Return by how much a value of f may be wrong near a minimum, where no slope adds to it."""
-        return max(super().eps_f(f), float(self.least_blur.sum()))
+        return max(self.eps_of_values(f), float(self.least_blur.sum()))
 
 
 class DifferenceGradient(Gradients):

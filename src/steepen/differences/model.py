@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,16 @@ class Model(NamedTuple):
     unclear: float
     """Eigenvalues of no more than this are within the error of the values."""
 
+    def along(self, some: NDArray[np.bool_], part: float) -> Model:
+        """Return the model over some variables, whose values are wrong by no more than this part."""
+        kept = some[self.which]
+        which, unit, slope = self.which[kept], self.unit[kept], self.slope[kept]
+        return Model(which, unit, slope, self.matrix[np.ix_(kept, kept)], part * self.unclear)
+
     def steps(self, least: float) -> Iterator[tuple[Floats, float]]:
         """Return steps that may lead down by `least`, each with the decrease that the slope promises."""
+        if not len(self.which):
+            return
         curvature, axes = np.linalg.eigh(self.matrix)
         along: Floats = axes.T @ self.slope
         newton: Floats = -axes @ (along / np.maximum(np.abs(curvature), self.unclear))
@@ -65,8 +73,19 @@ def lower_point(differences: AdaptiveDifferences, here: Point) -> Asking[Point |
     model = yield from _model(differences, here)
     if model is None:
         return None
-    known = differences.known
-    least = max(tuning.WORTH * known.noise, tuning.STEPS * known.eps_at_minimum(here.f))
+    known, f = differences.known, cast(float, here.f)
+    noise = tuning.WORTH * known.noise
+    found = yield from _lower(differences, here, model, max(noise, tuning.STEPS * known.eps_at_minimum(f)))
+    # where variables that are rounded stand still, values of the others are as exact as ever
+    exact = known.eps_of_values(f)
+    if found is not None or not known.grid.any() or exact == 0:
+        return found
+    smooth = model.along(known.grid == 0, exact / known.eps_f(f))
+    return (yield from _lower(differences, here, smooth, max(noise, tuning.STEPS * exact)))
+
+
+def _lower(differences: AdaptiveDifferences, here: Point, model: Model, least: float) -> Asking[Point | None]:
+    """Ask for f where the model promises `least` less; return a point where it is so much lower."""
     for z, promised in model.steps(least):
         away = np.zeros(here.x.shape[-1])
         away[model.which] = z * model.unit

@@ -253,10 +253,14 @@ def step_between(changes: Sequence[float] | Floats, rounding: float) -> float:
     0.01
     >>> step_between([0.09, 0.46, 1.07, 1.91, 2**0.5], 1e-14)
     0.0
+    >>> step_between([0.09, 0.46, 1.07, 1.91, 1e-6], 1e-14)
+    0.0
     """
     least, found = 0.1 * tuning.JUMP * rounding, 0.0
     for change in map(float, changes):
         whole, rest = abs(change) if math.isfinite(change) else 0.0, found
+        if least < whole < WITHIN * found:  # it is neither a step nor rounding
+            return 0.0
         while rest > least:
             left = whole % rest
             left = min(left, rest - left)
