@@ -271,7 +271,7 @@ class Run:
             self.largest_gnorm = self.gnorm
         if self.gnorm < self.least_gnorm:
             self.least_gnorm = self.gnorm
-            if drowns(self.step.noise, here.f):
+            if self.step.noise and drowns(self.step.noise, here.f):
                 self.stalls = 0
 
     def _judge_small(self) -> Asking[None]:

@@ -89,7 +89,7 @@ class Armijo(Step):
             if trial and self._lost(point, here, fall, eps_f, not cheap and not first and t < SHORTEST):
                 return None
             found = yield Value(point)
-            if cheap and self._drowned(found, f, problem.eps):
+            if self.noise and cheap and self._drowned(found, f, problem.eps):
                 ahead, rise = yield from _slope(problem, space.way(x, p, t, point), point, found)
                 if rise < FLATTER * abs(fall):
                     self.last = t
