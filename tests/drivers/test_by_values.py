@@ -353,7 +353,7 @@ def test_rounded_variables_among_smooth_ones_make_no_false_success():
         false += res.success and res.fun > allowed
         off += apart(res.x) > 1e-3
     assert false <= 1
-    assert off <= 6
+    assert off <= 2  # 9 where the model is not asked with the rounded variables held
 
 
 def test_a_variable_on_which_f_does_not_depend_is_no_rounded_one():
